@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# Libraries foreload is built with. Each one that is missing is named with the package that has it.
+
+macro(foreload_need package debian)
+  find_package(${package} ${ARGN} QUIET)
+  if(NOT ${package}_FOUND)
+    message(FATAL_ERROR "foreload needs ${package}: install it (Debian, Ubuntu: apt-get install ${debian})")
+  endif()
+endmacro()
+
+find_package(Threads REQUIRED)
+foreload_need(fmt libfmt-dev)
+foreload_need(nlohmann_json nlohmann-json3-dev)
+foreload_need(CLI11 libcli11-dev)
+include(${CMAKE_CURRENT_LIST_DIR}/find-expected.cmake)
+
+find_path(FORELOAD_XXHASH_INCLUDE xxhash.h)
+if(NOT FORELOAD_XXHASH_INCLUDE)
+  message(FATAL_ERROR "foreload needs xxhash.h: install it (Debian, Ubuntu: apt-get install libxxhash-dev)")
+endif()
+add_library(foreload_xxhash INTERFACE)
+target_include_directories(foreload_xxhash SYSTEM INTERFACE ${FORELOAD_XXHASH_INCLUDE})
+target_compile_definitions(foreload_xxhash INTERFACE XXH_INLINE_ALL)
+
+if(FORELOAD_TESTS)
+  foreload_need(GTest libgtest-dev)
+endif()
+if(FORELOAD_BENCH)
+  foreload_need(benchmark libbenchmark-dev)
+endif()

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/base/hash.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+namespace foreload {
+
+uint64_t checksum64(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+std::string Digest::hex() const { return fmt::format("{:016x}{:016x}", high, low); }
+
+struct Digester::State {
+  XXH3_state_t xxh;
+};
+
+Digester::Digester() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->xxh); }
+Digester::~Digester() = default;
+Digester::Digester(Digester&&) noexcept = default;
+Digester& Digester::operator=(Digester&&) noexcept = default;
+
+Digester& Digester::add_raw(const void* data, size_t size) {
+  if (size > 0) XXH3_128bits_update(&state_->xxh, data, size);
+  return *this;
+}
+
+Digest Digester::digest() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->xxh);
+  return {hash.high64, hash.low64};
+}
+
+}  // namespace foreload

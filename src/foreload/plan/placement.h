@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who keeps what. A placement gives samples an owner, a rank and one of its tiers; ranks may keep
+// replicas besides. It is computed from the reader table by every rank for itself and comes out the
+// same everywhere.
+//
+//   cover        every sample gets one owner until capacity is used up: the rank that reads it most
+//                often and still has room. The most-read samples lie on the owner's fastest tier.
+//                Capacity left after everything has an owner goes to replicas.
+//   independent  the published scheme: each rank keeps what it reads most often, whatever the
+//                others keep. Some samples are kept many times, some nowhere.
+//   computed     owners follow from a keyed permutation and prefix sums of capacity, without
+//                counts: constant time per sample and memory per rank, for billions of samples.
+//
+// Replicas, and all copies of `independent`, are not lists but a rule. Rank r orders the samples it
+// reads by (count descending, keyed hash ascending), quantised into numbered steps; each of its
+// tiers keeps the samples whose step lies within its limits. Anybody who knows the counts can tell
+// who holds what, and 1,024 ranks need a few kilobytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "foreload/base/progress.h"
+#include "foreload/base/result.h"
+#include "foreload/plan/feistel.h"
+#include "foreload/plan/readers.h"
+#include "foreload/plan/sizes.h"
+
+namespace foreload {
+
+enum class PlacementKind : uint8_t { cover, independent, computed };
+
+inline constexpr uint32_t kNoOwner = UINT32_MAX;
+
+// One level of a rank's own storage.
+struct Tier {
+  uint64_t capacity = 0;  // bytes of payload
+  double speed = 0;       // bytes per second; only the order matters here
+};
+
+// Tiers of every rank, fastest first, ranks one after the other.
+class Capacities {
+ public:
+  // `tiers` has one entry per rank, or a single one that holds for all; tiers are sorted by speed,
+  // ties keep their order, and ranks with fewer tiers get empty ones. Fails with `invalid` for a
+  // wrong number of entries or a total beyond 64 bits.
+  static Result<Capacities> of(uint32_t ranks, std::vector<std::vector<Tier>> tiers);
+
+  uint32_t ranks() const { return ranks_; }
+  uint32_t tiers() const { return tiers_; }
+  uint64_t at(uint32_t rank, uint32_t tier) const { return bytes_[rank * tiers_ + tier]; }
+  uint64_t of_rank(uint32_t rank) const;
+  uint64_t total() const { return total_; }
+  std::span<const uint64_t> flat() const { return bytes_; }  // [rank][tier]
+
+ private:
+  uint32_t ranks_ = 0;
+  uint32_t tiers_ = 0;
+  uint64_t total_ = 0;
+  std::vector<uint64_t> bytes_;
+};
+
+// A copy that exists before the run; its holder stays its owner as long as it has room.
+struct Held {
+  uint64_t sample;
+  uint32_t rank;
+  uint32_t tier;
+};
+
+// Which samples a rank keeps because it reads them often (see above).
+class HoldingRule {
+ public:
+  static constexpr uint32_t kStepsPerCount = 256;
+
+  HoldingRule() = default;
+  HoldingRule(uint32_t ranks, uint32_t tiers, uint32_t highest_count, uint64_t seed);
+
+  // The step of a sample in a rank's order of preference. REQUIRES: 1 <= count <= highest_count.
+  uint32_t step(uint32_t rank, uint64_t sample, uint32_t count) const;
+  uint32_t steps() const { return highest_count_ * kStepsPerCount; }
+  // Tier t of the rank keeps steps from the limit of tier t - 1 (0 for the first) up to its own.
+  void set_limit(uint32_t rank, uint32_t tier, uint32_t limit);
+  // The tier that keeps the sample, or tiers() if none does.
+  uint32_t tier_of(uint32_t rank, uint64_t sample, uint32_t count) const;
+  bool empty() const { return limits_.empty(); }
+  uint32_t tiers() const { return tiers_; }
+  std::span<const uint32_t> limits() const { return limits_; }
+
+ private:
+  uint32_t tiers_ = 0;
+  uint32_t highest_count_ = 0;
+  uint64_t seed_ = 0;
+  std::vector<uint32_t> limits_;  // [rank][tier]
+};
+
+struct Owner {
+  uint32_t rank = kNoOwner;
+  uint32_t tier = 0;
+};
+
+// A sample's place in its owner's arena.
+struct Owned {
+  uint64_t sample;
+  uint64_t offset;
+  uint32_t tier;
+};
+
+class Placement {
+ public:
+  PlacementKind kind() const { return kind_; }
+  Owner owner(uint64_t sample) const;
+  // By sample, kNoOwner where nobody keeps it. Empty for `computed`.
+  std::span<const uint32_t> owner_ranks() const { return ranks_; }
+  std::span<const uint8_t> owner_tiers() const { return tiers_; }
+  // Copies beside the owners'; empty for `computed`.
+  const HoldingRule& holdings() const { return holdings_; }
+  // Samples owned by a rank in ascending order, each tier packed from offset 0.
+  std::vector<Owned> owned_by(uint32_t rank, const Sizes& sizes) const;
+
+ private:
+  friend struct PlacementBuilder;
+
+  // Owners of `computed`: sample -> slot by permutation, slot -> (rank, tier) by prefix sums.
+  struct Computed {
+    FeistelPermutation permutation;
+    std::vector<uint64_t> ends;   // slots up to and including (rank, tier), in samples
+    std::vector<uint32_t> guide;  // where to start looking in `ends`, by slot / guide_width
+    uint64_t guide_width = 1;
+    uint32_t tiers = 1;
+  };
+
+  PlacementKind kind_ = PlacementKind::cover;
+  std::vector<uint32_t> ranks_;
+  std::vector<uint8_t> tiers_;
+  HoldingRule holdings_;
+  std::shared_ptr<const Computed> computed_;
+};
+
+struct PlacementOptions {
+  uint64_t seed = 0;
+  unsigned threads = 1;
+  std::span<const Held> held;
+  Progress progress;
+};
+
+// REQUIRES for all: sizes.samples() == table.samples(), capacities.ranks() == table.ranks().
+Result<Placement> place_cover(const ReaderTable& table, const Sizes& sizes,
+                              const Capacities& capacities, const PlacementOptions& options = {});
+Result<Placement> place_independent(const ReaderTable& table, const Sizes& sizes,
+                                    const Capacities& capacities,
+                                    const PlacementOptions& options = {});
+Placement place_computed(const Sizes& sizes, const Capacities& capacities, uint64_t seed);
+
+Result<PlacementKind> parse_placement_kind(std::string_view name);
+std::string_view name_of(PlacementKind kind);
+
+}  // namespace foreload

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who reads each sample in each epoch: the table behind access counts and placement. One small
+// integer per sample and epoch (one, two or four bytes, as the number of ranks needs), which for
+// many ranks is far less than a matrix of counts.
+//
+// Padding makes a few samples be read a second time in an epoch; those reads are kept in a list
+// beside the table. Immutable once built: any thread may use it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "foreload/base/progress.h"
+#include "foreload/base/result.h"
+#include "foreload/plan/order.h"
+#include "foreload/plan/sharding.h"
+
+namespace foreload {
+
+// A read that the table has no room for: padding, or a repeat in a given order.
+struct ExtraRead {
+  uint64_t sample;
+  uint32_t epoch;  // row of the table
+  uint32_t rank;
+  friend auto operator<=>(const ExtraRead&, const ExtraRead&) = default;
+};
+
+// How many times one rank reads a sample over all epochs of a table.
+struct RankCount {
+  uint32_t rank;
+  uint32_t count;
+};
+
+class ReaderTable {
+ public:
+  struct Span {
+    uint64_t first_epoch = 0;
+    uint32_t epochs = 1;
+    uint64_t start = 0;  // positions of the first epoch already consumed
+  };
+
+  // Computes `span.epochs` rows, in parallel by epoch. Fails with `invalid` if an epoch is not
+  // known, `cancelled` if progress says so.
+  static Result<ReaderTable> build(const Order& order, uint32_t ranks, Pad pad, Span span,
+                                   unsigned threads, const Progress& progress = {});
+  // What build() will need.
+  static uint64_t bytes(uint64_t samples, uint32_t ranks, uint32_t epochs);
+
+  uint64_t samples() const { return samples_; }
+  uint32_t ranks() const { return ranks_; }
+  uint32_t epochs() const { return epochs_; }
+  // The rank that reads the sample in that row's epoch, or ranks() if nobody does.
+  uint32_t reader(uint32_t epoch, uint64_t sample) const;
+  std::span<const ExtraRead> extra_reads() const { return extra_; }  // sorted
+  std::span<const ExtraRead> extra_reads(uint64_t sample) const;
+
+  // Counts of one sample at a time. Needs memory of O(ranks + epochs); one per thread. Walking
+  // samples in ascending order is fast, since neighbours are fetched together.
+  class Tally {
+   public:
+    explicit Tally(const ReaderTable& table);
+    // Ranks that read the sample, each once, in order of first read. Valid until the next call.
+    std::span<const RankCount> of(uint64_t sample);
+    // The rank of the first read of the sample last tallied, or ranks() if nobody reads it.
+    uint32_t first_reader() const { return first_reader_; }
+
+   private:
+    void load_block(uint64_t sample);
+
+    const ReaderTable& table_;
+    std::vector<uint32_t> block_;  // [sample within block][epoch]
+    uint64_t block_first_ = UINT64_MAX;
+    std::vector<uint32_t> slot_;  // per rank: 1 + its place in counts_, 0 if not there
+    std::vector<RankCount> counts_;
+    uint32_t first_reader_ = 0;
+  };
+
+ private:
+  template <class Cell>
+  using Rows = std::vector<Cell>;
+
+  ReaderTable() = default;
+  template <class Cell>
+  static void fill_row(const EpochOrder& order, const Sharding& sharding, uint32_t row,
+                       std::span<Cell> cells, std::vector<ExtraRead>& extra);
+
+  uint64_t samples_ = 0;
+  uint32_t ranks_ = 1;
+  uint32_t epochs_ = 0;
+  std::variant<Rows<uint8_t>, Rows<uint16_t>, Rows<uint32_t>> rows_;  // [epoch][sample]
+  std::vector<ExtraRead> extra_;
+};
+
+// How often one rank reads each sample.
+std::vector<uint32_t> access_counts(const ReaderTable& table, uint32_t rank);
+
+// Entry c: how many samples a rank reads exactly c times, summed over all ranks.
+std::vector<uint64_t> access_histogram(const ReaderTable& table, unsigned threads);
+
+}  // namespace foreload

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lists a folder of samples the way torchvision's ImageFolder does: the sub-folders of the root,
+// sorted, are the classes; inside each, files are taken recursively (links followed), folders in
+// the order of their full paths, names sorted, those with a wanted extension only. A root without
+// sub-folders is flat: its own files, all with label 0.
+//
+// Names are compared as bytes, which for UTF-8 is the order of Python's sorted(). Folders are
+// listed and files are stat'ed in parallel, because on a shared file system both are latency.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "foreload/base/progress.h"
+#include "foreload/base/result.h"
+
+namespace foreload {
+
+// ImageFolder's extensions, compared without regard to case.
+const std::vector<std::string>& image_extensions();
+
+struct ListingOptions {
+  // With the dot, in any case: ".jpg". Empty: every file counts.
+  std::vector<std::string> extensions = image_extensions();
+  // Requests in flight at once; latency, not CPUs, is what they hide.
+  unsigned threads = 16;
+  Progress progress;  // files stat'ed, files in all
+};
+
+struct ListedFile {
+  std::string name;      // relative to the root, '/' between folders
+  uint64_t size = 0;     // bytes
+  uint64_t version = 0;  // from size and modification time (nanoseconds); changes when they do
+  uint32_t label = 0;
+};
+
+struct Listing {
+  std::vector<ListedFile> files;     // in data-set order
+  std::vector<std::string> classes;  // by label; empty for a flat folder
+};
+
+// Fails with `unreadable` (naming the path and what the system said) if anything under the root
+// cannot be listed or stat'ed, `invalid` if no file matches or a class folder has none (as
+// ImageFolder does), `cancelled` if progress says so.
+Result<Listing> list_folder(const std::filesystem::path& root, const ListingOptions& options = {});
+
+}  // namespace foreload
