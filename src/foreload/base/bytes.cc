@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/wide.h"
+
 namespace foreload {
 namespace {
 
@@ -45,10 +47,10 @@ Result<uint64_t> parse_bytes(std::string_view text) {
                             "or 12345B",
                             text, why));
   };
-  constexpr unsigned __int128 kLimit = UINT64_MAX;
+  constexpr uint128_t kLimit = UINT64_MAX;
   // The value is whole + fraction / scale; nine digits of fraction are plenty for a size.
   constexpr int kFractionDigits = 9;
-  unsigned __int128 whole = 0;
+  uint128_t whole = 0;
   uint64_t fraction = 0;
   uint64_t scale = 1;
   size_t i = 0;
@@ -75,8 +77,7 @@ Result<uint64_t> parse_bytes(std::string_view text) {
   }
   for (const Unit& unit : kUnits) {
     if (!same_ignoring_case(unit.name, unit_name)) continue;
-    const unsigned __int128 bytes =
-        whole * unit.bytes + static_cast<unsigned __int128>(fraction) * unit.bytes / scale;
+    const uint128_t bytes = whole * unit.bytes + uint128_t{fraction} * unit.bytes / scale;
     if (bytes > kLimit) return refuse("the number is above 2^64 - 1 bytes");
     return static_cast<uint64_t>(bytes);
   }
@@ -97,8 +98,12 @@ std::string format_bytes(uint64_t bytes) {
 }
 
 std::string format_count(uint64_t count) {
-  std::string text = fmt::format("{}", count);
-  for (size_t end = text.size(); end > 3; end -= 3) text.insert(end - 3, ",");
+  const std::string digits = fmt::format("{}", count);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
   return text;
 }
 

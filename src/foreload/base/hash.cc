@@ -10,13 +10,17 @@ uint64_t checksum64(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-std::string Digest::hex() const { return fmt::format("{:016x}{:016x}", high, low); }
+std::string Digest::hex() const {
+  return fmt::format("{:016x}{:016x}", high, low);
+}
 
 struct Digester::State {
   XXH3_state_t xxh;
 };
 
-Digester::Digester() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->xxh); }
+Digester::Digester() : state_(std::make_unique<State>()) {
+  XXH3_128bits_reset(&state_->xxh);
+}
 Digester::~Digester() = default;
 Digester::Digester(Digester&&) noexcept = default;
 Digester& Digester::operator=(Digester&&) noexcept = default;

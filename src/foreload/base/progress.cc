@@ -43,8 +43,8 @@ void ProgressBar::update(uint64_t done, uint64_t total) {
     const auto filled = static_cast<size_t>(share * kBarWidth);
     const double left = done == 0 ? 0 : seconds * (1 - share) / share;
     fmt::print(stderr, "\r{} [{:#<{}}{:.<{}}] {:3.0f} %  {} of {}  {:.0f} s left\x1b[K", what_, "",
-               filled, "", kBarWidth - filled, share * 100, format_count(done),
-               format_count(total), left);
+               filled, "", kBarWidth - filled, share * 100, format_count(done), format_count(total),
+               left);
   }
   std::fflush(stderr);
 }

@@ -40,12 +40,12 @@ inline tl::unexpected<Error> fail(ErrorKind kind, std::string message) {
 
 // FORELOAD_TRY(auto value, expression) evaluates an expression of type Result<T>; on error it
 // returns that error from the enclosing function, otherwise it declares `value`.
-#define FORELOAD_TRY(declaration, expression)                                       \
-  auto FORELOAD_JOIN(result_, __LINE__) = (expression);                             \
-  if (!FORELOAD_JOIN(result_, __LINE__))                                            \
-    return tl::unexpected(std::move(FORELOAD_JOIN(result_, __LINE__)).error());     \
+#define FORELOAD_TRY(declaration, expression)                                   \
+  auto FORELOAD_JOIN(result_, __LINE__) = (expression);                         \
+  if (!FORELOAD_JOIN(result_, __LINE__))                                        \
+    return tl::unexpected(std::move(FORELOAD_JOIN(result_, __LINE__)).error()); \
   declaration = std::move(*FORELOAD_JOIN(result_, __LINE__))
 
 // The same for Result<void>.
-#define FORELOAD_CHECK(expression)                                                  \
+#define FORELOAD_CHECK(expression) \
   if (auto result = (expression); !result) return tl::unexpected(std::move(result).error())

@@ -3,6 +3,8 @@
 
 namespace foreload {
 
-const char* version() { return FORELOAD_VERSION; }
+const char* version() {
+  return FORELOAD_VERSION;
+}
 
 }  // namespace foreload

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "foreload/base/random.h"
+#include "foreload/base/wide.h"
 
 namespace foreload {
 namespace {
@@ -12,13 +13,13 @@ namespace {
 // A number below `limit` that depends on every bit of `half` and `key`. mix64 is good enough as a
 // round function: what has to look random is eight of them in a row.
 uint64_t draw(uint64_t half, uint64_t key, uint64_t limit) {
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(mix64(half ^ key)) * limit >> 64);
+  return static_cast<uint64_t>(static_cast<uint128_t>(mix64(half ^ key)) * limit >> 64);
 }
 
 uint64_t ceil_sqrt(uint64_t n) {
   auto root = static_cast<uint64_t>(std::sqrt(static_cast<double>(n)));
-  while (static_cast<unsigned __int128>(root) * root < n) ++root;
-  while (root > 1 && static_cast<unsigned __int128>(root - 1) * (root - 1) >= n) --root;
+  while (static_cast<uint128_t>(root) * root < n) ++root;
+  while (root > 1 && static_cast<uint128_t>(root - 1) * (root - 1) >= n) --root;
   return root;
 }
 

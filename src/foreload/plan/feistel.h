@@ -19,8 +19,8 @@ class FeistelPermutation {
   FeistelPermutation(uint64_t n, uint64_t seed, uint64_t stream);
 
   uint64_t size() const { return n_; }
-  uint64_t operator()(uint64_t x) const;      // REQUIRES: x < size()
-  uint64_t inverse(uint64_t y) const;         // REQUIRES: y < size()
+  uint64_t operator()(uint64_t x) const;  // REQUIRES: x < size()
+  uint64_t inverse(uint64_t y) const;     // REQUIRES: y < size()
 
  private:
   static constexpr int kRounds = 8;

@@ -38,7 +38,8 @@ struct Part {
 class DatasetIndex {
  public:
   // Maps a saved index. Fails with `unreadable` if the file cannot be read, `corrupt` if it is
-  // not an index, is cut short, or fails its checksum or any bound.
+  // not an index, is cut short, or fails its checksum or any bound. Nobody may change the file in
+  // place while it is mapped; replacing it, as save() does, is fine.
   static Result<DatasetIndex> load(const std::filesystem::path& file);
   // Writes to a temporary file beside `file`, syncs, and renames, so that `file` is always a whole
   // index. Fails with `unreadable`.
@@ -50,7 +51,7 @@ class DatasetIndex {
 
   uint64_t samples() const;
   uint64_t objects() const;
-  // True where every sample is one whole object of the same number.
+  // True where every sample is one whole object of the same number and its part has no name.
   bool plain() const;
 
   // REQUIRES: object < objects().
@@ -61,7 +62,7 @@ class DatasetIndex {
   // REQUIRES: sample < samples().
   uint32_t label(uint64_t sample) const;
   size_t part_count(uint64_t sample) const;
-  Part part(uint64_t sample, size_t i) const;  // REQUIRES: i < part_count(sample)
+  Part part(uint64_t sample, size_t i) const;   // REQUIRES: i < part_count(sample)
   uint64_t sample_size(uint64_t sample) const;  // sum of its parts, kUnknownSize if one is unknown
 
   size_t classes() const;
@@ -83,22 +84,26 @@ class DatasetIndex {
 };
 
 // Collects objects and samples in order. For one thread. Either add_file() for every sample, or
-// add_object() and add_sample(); a set built with add_file() alone is stored in the plain form.
+// add_object() and add_sample(); a set in which sample i is the whole of object i, as with
+// add_file() alone, is stored in the plain form.
 class IndexBuilder {
  public:
   IndexBuilder();
   ~IndexBuilder();
 
-  // The label of samples added later with this number is called `name`. Returns the number.
+  // Gives the next label, 0 for the first call, the name `name` and returns it. With no class
+  // named, samples may have any label.
   uint32_t add_class(std::string_view name);
-  // Fails with `invalid` beyond 2^32 - 1 objects.
+  // Fails with `invalid` beyond 2^32 - 1 objects, or 4 GiB of names in 65,536 objects.
   Result<uint32_t> add_object(std::string_view name, uint64_t size, uint64_t version);
-  // Fails with `invalid` if a part lies outside its object or names an object that is not there.
+  // Fails with `invalid` if there is no part, or a part lies outside its object or names an object
+  // that is not there. Only in an object of unknown size may a part have the length kUnknownSize.
   Result<void> add_sample(std::span<const Part> parts, uint32_t label);
   // One object that is one sample.
   Result<void> add_file(std::string_view name, uint64_t size, uint64_t version, uint32_t label);
 
-  // The builder is empty afterwards. Fails with `invalid` for a set without samples.
+  // The builder is empty afterwards, whatever the outcome. Fails with `invalid` for a set without
+  // samples, and for a label without a class where there are classes.
   Result<DatasetIndex> finish();
 
  private:

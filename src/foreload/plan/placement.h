@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,6 +39,7 @@ inline constexpr uint32_t kNoOwner = UINT32_MAX;
 
 // One level of a rank's own storage.
 struct Tier {
+  std::string name;       // "memory", "disk"
   uint64_t capacity = 0;  // bytes of payload
   double speed = 0;       // bytes per second; only the order matters here
 };
@@ -54,7 +56,9 @@ class Capacities {
   uint32_t tiers() const { return tiers_; }
   uint64_t at(uint32_t rank, uint32_t tier) const { return bytes_[rank * tiers_ + tier]; }
   uint64_t of_rank(uint32_t rank) const;
+  uint64_t of_tier(uint32_t tier) const;
   uint64_t total() const { return total_; }
+  const std::string& name(uint32_t tier) const { return names_[tier]; }
   std::span<const uint64_t> flat() const { return bytes_; }  // [rank][tier]
 
  private:
@@ -62,6 +66,7 @@ class Capacities {
   uint32_t tiers_ = 0;
   uint64_t total_ = 0;
   std::vector<uint64_t> bytes_;
+  std::vector<std::string> names_;  // by tier, as the first rank that has it calls it
 };
 
 // A copy that exists before the run; its holder stays its owner as long as it has room.
@@ -111,6 +116,16 @@ struct Owned {
 
 class Placement {
  public:
+  // Owners of `computed`: the permutation gives a sample a slot, and slots are dealt to tiers in
+  // one run each.
+  struct Computed {
+    FeistelPermutation permutation;
+    std::vector<Owner> tiers;     // that have slots
+    std::vector<uint64_t> ends;   // first slot after each of them
+    std::vector<uint32_t> guide;  // where to start looking in `ends`, by slot / guide_width
+    uint64_t guide_width = 1;
+  };
+
   PlacementKind kind() const { return kind_; }
   Owner owner(uint64_t sample) const;
   // By sample, kNoOwner where nobody keeps it. Empty for `computed`.
@@ -118,20 +133,14 @@ class Placement {
   std::span<const uint8_t> owner_tiers() const { return tiers_; }
   // Copies beside the owners'; empty for `computed`.
   const HoldingRule& holdings() const { return holdings_; }
-  // Samples owned by a rank in ascending order, each tier packed from offset 0.
+  // For `computed`: adds to slots[t] how many samples are kept on tier t of any rank.
+  void count_slots(std::span<uint64_t> slots) const;
+  // Samples owned by a rank in ascending order, each tier packed from offset 0. Looks at every
+  // sample.
   std::vector<Owned> owned_by(uint32_t rank, const Sizes& sizes) const;
 
  private:
   friend struct PlacementBuilder;
-
-  // Owners of `computed`: sample -> slot by permutation, slot -> (rank, tier) by prefix sums.
-  struct Computed {
-    FeistelPermutation permutation;
-    std::vector<uint64_t> ends;   // slots up to and including (rank, tier), in samples
-    std::vector<uint32_t> guide;  // where to start looking in `ends`, by slot / guide_width
-    uint64_t guide_width = 1;
-    uint32_t tiers = 1;
-  };
 
   PlacementKind kind_ = PlacementKind::cover;
   std::vector<uint32_t> ranks_;
@@ -153,6 +162,8 @@ Result<Placement> place_cover(const ReaderTable& table, const Sizes& sizes,
 Result<Placement> place_independent(const ReaderTable& table, const Sizes& sizes,
                                     const Capacities& capacities,
                                     const PlacementOptions& options = {});
+// Sizes are taken as equal to the mean, so a tier may overflow or stay short by a little where they
+// differ. Where there is more capacity than data, every tier gets its share.
 Placement place_computed(const Sizes& sizes, const Capacities& capacities, uint64_t seed);
 
 Result<PlacementKind> parse_placement_kind(std::string_view name);

@@ -8,7 +8,9 @@
 // beside the table. Immutable once built: any thread may use it.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <variant>
 #include <vector>
@@ -64,28 +66,37 @@ class ReaderTable {
     explicit Tally(const ReaderTable& table);
     // Ranks that read the sample, each once, in order of first read. Valid until the next call.
     std::span<const RankCount> of(uint64_t sample);
-    // The rank of the first read of the sample last tallied, or ranks() if nobody reads it.
-    uint32_t first_reader() const { return first_reader_; }
+
+    // About the sample last tallied:
+    // its reader in a row's epoch (padding apart), ranks() if nobody;
+    uint32_t reader(uint32_t epoch) const { return row_[epoch]; }
+    // the first row in which somebody reads it, epochs() if nobody ever does;
+    uint32_t first_epoch() const { return first_epoch_; }
+    // in how many rows somebody does.
+    uint32_t epochs_read() const { return epochs_read_; }
 
    private:
-    void load_block(uint64_t sample);
+    // Neighbouring cells of a row share cache lines, so this many samples are fetched at once.
+    static constexpr uint64_t kBlock = 64;
+    void load(uint64_t first, uint64_t samples);
 
     const ReaderTable& table_;
-    std::vector<uint32_t> block_;  // [sample within block][epoch]
-    uint64_t block_first_ = UINT64_MAX;
-    std::vector<uint32_t> slot_;  // per rank: 1 + its place in counts_, 0 if not there
+    std::vector<uint32_t> cells_;  // [sample - cells_first_][epoch]
+    uint64_t cells_first_ = 0;
+    uint64_t cells_end_ = 0;
+    const uint32_t* row_ = nullptr;  // cells of the sample last tallied
+    uint32_t first_epoch_ = 0;
+    uint32_t epochs_read_ = 0;
+    std::vector<uint32_t> place_;  // per rank: 1 + its place in counts_, 0 if not there
     std::vector<RankCount> counts_;
-    uint32_t first_reader_ = 0;
   };
 
  private:
+  // Uninitialised on purpose: the threads that fill the rows touch the memory first.
   template <class Cell>
-  using Rows = std::vector<Cell>;
+  using Rows = std::unique_ptr<Cell[]>;
 
   ReaderTable() = default;
-  template <class Cell>
-  static void fill_row(const EpochOrder& order, const Sharding& sharding, uint32_t row,
-                       std::span<Cell> cells, std::vector<ExtraRead>& extra);
 
   uint64_t samples_ = 0;
   uint32_t ranks_ = 1;
@@ -96,8 +107,5 @@ class ReaderTable {
 
 // How often one rank reads each sample.
 std::vector<uint32_t> access_counts(const ReaderTable& table, uint32_t rank);
-
-// Entry c: how many samples a rank reads exactly c times, summed over all ranks.
-std::vector<uint64_t> access_histogram(const ReaderTable& table, unsigned threads);
 
 }  // namespace foreload

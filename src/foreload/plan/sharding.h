@@ -5,8 +5,8 @@
 // every rank reads equally many.
 //
 // An epoch that is resumed after `start` positions were consumed deals the rest in the same way, to
-// any number of ranks: nothing is lost and nothing is read twice, padding apart. With the old number
-// of ranks the result is exactly the rest of the old reading lists.
+// any number of ranks: nothing is lost and nothing is read twice, padding apart. With the old
+// number of ranks the result is exactly the rest of the old reading lists.
 #pragma once
 
 #include <cstdint>

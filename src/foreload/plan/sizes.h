@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "foreload/base/result.h"
@@ -24,14 +25,13 @@ class Sizes {
   static Result<Sizes> of(const DatasetIndex& index);
 
   uint64_t samples() const { return samples_; }
-  uint64_t operator[](uint64_t sample) const {
-    return each_.empty() ? uniform_ : each_[sample];
-  }
+  uint64_t operator[](uint64_t sample) const { return each_.empty() ? uniform_ : each_[sample]; }
   uint64_t total() const { return total_; }
   uint64_t largest() const { return largest_; }
   uint64_t mean() const { return total_ / samples_; }
   uint64_t unknown() const { return unknown_; }  // how many were planned with the mean
   bool is_uniform() const { return each_.empty(); }
+  std::span<const uint64_t> each() const { return each_; }  // empty if uniform
 
  private:
   Sizes() = default;

@@ -22,25 +22,33 @@ namespace foreload {
 
 // Reads and their bytes.
 struct Volume {
-  double reads = 0;
-  double bytes = 0;
+  uint64_t reads = 0;
+  uint64_t bytes = 0;
+
+  void add(uint64_t times, uint64_t size) {
+    reads += times;
+    bytes += times * size;
+  }
   Volume& operator+=(const Volume& other);
+  Volume& operator*=(double factor);
 };
 
 struct Traffic {
-  uint64_t reads = 0;            // of all ranks over all epochs, padding included
-  uint64_t covered_samples = 0;  // kept somewhere
-  uint64_t covered_bytes = 0;
-  uint64_t copies = 0;  // kept by anybody, replicas included
+  Volume read;                // by all ranks over all epochs, padding included
+  Volume covered;             // samples kept somewhere, each counted once
+  std::vector<Volume> kept;   // by tier: copies of anybody, replicas included
   std::vector<Volume> local;  // by tier of the reader
   std::vector<Volume> peer;   // by tier of the rank that serves
-  Volume source_first_epoch;
+  Volume source_first;        // from the source in the first epoch
   Volume source_later;
-  uint64_t source_bytes = 0;
   uint64_t source_bytes_lower_bound = 0;
-  // Entry c: samples that a rank reads c times in the counted epochs, mean over ranks.
-  std::vector<double> access_histogram;
-  uint64_t counted_epochs = 0;  // fewer than the job's: the rest is extrapolated
+  // Entry c: samples that a rank reads c times in the counted epochs, summed over ranks; empty for
+  // a computed placement.
+  std::vector<uint64_t> access_histogram;
+  // Epochs that were looked at one by one; the others are taken to be like them.
+  uint64_t counted_epochs = 0;
+
+  uint64_t source_bytes() const { return source_first.bytes + source_later.bytes; }
 };
 
 // bytes(A_1) - held + sum over later epochs of max(0, bytes(A_e) - capacity), where A_e are the
@@ -49,5 +57,16 @@ struct Traffic {
 // epoch, and by padding.
 uint64_t source_lower_bound(std::span<const uint64_t> epoch_bytes, uint64_t capacity,
                             uint64_t held);
+
+// Counts what the table's epochs read under a placement, and extrapolates to `epochs`.
+// REQUIRES: epochs >= table.epochs().
+Result<Traffic> measure_traffic(const ReaderTable& table, const Sizes& sizes,
+                                const Capacities& capacities, const Placement& placement,
+                                uint64_t epochs, const PlacementOptions& options);
+
+// The expectation for a computed placement, from sizes and capacities alone. `first` and `later`
+// say how the first epoch and each other one is dealt out.
+Traffic expect_traffic(const Sizes& sizes, const Capacities& capacities, const Placement& placement,
+                       const Sharding& first, const Sharding& later, uint64_t epochs);
 
 }  // namespace foreload

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// foreload plan: what a job will read, keep and wait for, before it runs.
+#include "foreload/plan/plan.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "foreload/base/progress.h"
+#include "foreload/cli/arguments.h"
+#include "foreload/cli/external.h"
+#include "foreload/cli/verbs.h"
+#include "foreload/loader/dataset.h"
+#include "foreload/plan/summary.h"
+
+namespace foreload::cli {
+namespace {
+
+struct Options {
+  std::string dataset;
+  std::string extensions;
+  std::string save_index;
+  std::string samples;
+  std::string mean_size;
+  std::string size_sigma;
+  std::string ranks = "1";
+  std::string epochs;
+  std::string batch_size = "64";
+  bool drop_last = false;
+  std::string seed = "0";
+  std::string order = "torch";
+  std::string pad = "repeat";
+  std::string memory = "0";
+  std::string disk = "0";
+  std::string placement = "cover";
+  std::string rate;
+  std::string threads = "0";
+  std::string plot;
+  bool json = false;
+};
+
+Result<Sizes> dataset_sizes(const Options& options) {
+  ListingOptions listing;
+  if (!options.extensions.empty()) {
+    FORELOAD_TRY(listing.extensions, parse_extensions(options.extensions));
+  }
+  ProgressBar bar("reading sizes");
+  listing.progress = bar.callback();
+  FORELOAD_TRY(const DatasetIndex index, open_dataset(options.dataset, listing));
+  if (!options.save_index.empty()) FORELOAD_CHECK(index.save(options.save_index));
+  return Sizes::of(index);
+}
+
+Result<Sizes> synthetic_sizes(const Options& options, uint64_t seed) {
+  FORELOAD_TRY(const uint64_t samples, parse_count("--samples", options.samples, 1));
+  if (options.mean_size.empty())
+    return fail(ErrorKind::invalid, "--samples needs --mean-size, for example --mean-size 110KiB");
+  FORELOAD_TRY(const uint64_t mean, parse_size("--mean-size", options.mean_size));
+  if (options.size_sigma.empty()) return Sizes::uniform(samples, mean);
+  FORELOAD_TRY(const uint64_t sigma, parse_size("--size-sigma", options.size_sigma));
+  return Sizes::normal(samples, mean, sigma, seed);
+}
+
+Result<Sizes> sizes_of(const Options& options, uint64_t seed) {
+  if (options.dataset.empty() == options.samples.empty())
+    return fail(ErrorKind::invalid,
+                "give either --dataset PATH or --samples F with --mean-size SIZE");
+  return options.dataset.empty() ? synthetic_sizes(options, seed) : dataset_sizes(options);
+}
+
+Result<Job> job_of(const Options& options) {
+  Job job;
+  FORELOAD_TRY(job.ranks, parse_ranks(options.ranks));
+  if (!options.epochs.empty()) {
+    FORELOAD_TRY(job.epochs, parse_count("--epochs", options.epochs, 1));
+  }
+  FORELOAD_TRY(job.batching.batch_size, parse_count("--batch-size", options.batch_size, 1));
+  job.batching.drop_last = options.drop_last;
+  FORELOAD_TRY(job.seed, parse_count("--seed", options.seed));
+  FORELOAD_TRY(job.order, parse_order_kind(options.order));
+  FORELOAD_TRY(job.pad, parse_pad(options.pad));
+  FORELOAD_TRY(job.placement, parse_placement_kind(options.placement));
+  FORELOAD_TRY(const uint64_t memory, parse_size("--memory", options.memory));
+  FORELOAD_TRY(const uint64_t disk, parse_size("--disk", options.disk));
+  job.tiers = {{{"memory", memory, 2}, {"disk", disk, 1}}};
+  return job;
+}
+
+Result<int> run(const Options& options) {
+  FORELOAD_TRY(const Job job, job_of(options));
+  SummaryOptions summary;
+  if (!options.rate.empty()) {
+    FORELOAD_TRY(summary.rate, parse_rate("--rate", options.rate));
+  }
+  PlanOptions planning;
+  FORELOAD_TRY(const uint64_t threads, parse_count("--threads", options.threads, 0, 1024));
+  planning.threads = static_cast<unsigned>(threads);
+  FORELOAD_TRY(Sizes sizes, sizes_of(options, job.seed));
+
+  const auto begin = std::chrono::steady_clock::now();
+  std::optional<ProgressBar> bar(std::in_place, "planning");
+  planning.progress = bar->callback();
+  FORELOAD_TRY(const Plan plan, Plan::make(job, std::move(sizes), planning));
+  bar.reset();
+  summary.plan_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  const std::string json = to_json(plan, summary);
+  fmt::print("{}", options.json ? json + "\n" : to_text(plan, summary));
+  if (options.plot.empty()) return 0;
+  std::fflush(stdout);
+  return run_external("plot", {"-", "-o", options.plot}, &json);
+}
+
+}  // namespace
+
+Run add_plan(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand(
+      "plan", "Say what a training job will read, keep and fetch from the source");
+  verb->add_option("--dataset", options->dataset,
+                   "a folder (class folders of files, or files alone), or a saved index");
+  verb->add_option("--extensions", options->extensions,
+                   "files that count, like .jpg,.png, or any (those of images)");
+  verb->add_option("--save-index", options->save_index, "write the index of the data set here");
+  verb->add_option("--samples", options->samples, "instead of --dataset: how many samples");
+  verb->add_option("--mean-size", options->mean_size, "and their mean size, like 110KiB");
+  verb->add_option("--size-sigma", options->size_sigma, "and its standard deviation (0)");
+  verb->add_option("--ranks", options->ranks, "ranks of the job (1)");
+  verb->add_option("--epochs", options->epochs, "epochs of the job (unknown)");
+  verb->add_option("--batch-size", options->batch_size, "samples in a rank's batch (64)");
+  verb->add_flag("--drop-last", options->drop_last, "leave out a last batch that is not full");
+  verb->add_option("--seed", options->seed, "seed of the shuffle (0)");
+  verb->add_option("--order", options->order, "torch, sequential or feistel (torch)");
+  verb->add_option("--pad", options->pad, "repeat or truncate (repeat)");
+  verb->add_option("--memory", options->memory, "memory that each rank may use, like 2GiB (0)");
+  verb->add_option("--disk", options->disk, "disk that each rank may use, like 10GiB (0)");
+  verb->add_option("--placement", options->placement, "cover, independent or computed (cover)");
+  verb->add_option("--rate", options->rate,
+                   "samples per second that a rank consumes: shows what each place must deliver");
+  verb->add_option("--threads", options->threads, "threads to plan with, 0: all CPUs (0)");
+  verb->add_option("--plot", options->plot, "draw coverage and access counts to a PNG or SVG file");
+  verb->add_flag("--json", options->json, "print one JSON object");
+  return [options] { return run(*options); };
+}
+
+}  // namespace foreload::cli

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cover first: every sample gets exactly one owner until capacity is used up.
+//
+// Samples are served in the order of how often their best remaining rank reads them, so that a
+// rank's room goes to the samples it reads most and its fastest tier fills with the most-read of
+// those. A sample whose favourite is full falls back to the next best rank with room, at that
+// rank's (lower) count; at count 0 any rank with room will do. There is no sorting: samples are
+// visited level by level, and levels are few.
+#include <algorithm>
+#include <vector>
+
+#include "foreload/base/random.h"
+#include "foreload/plan/holdings.h"
+#include "foreload/plan/placement.h"
+#include "foreload/plan/placement_builder.h"
+#include "foreload/plan/room.h"
+
+namespace foreload {
+namespace {
+
+// Where a sample would best go at the moment.
+struct Favourite {
+  uint32_t rank = 0;
+  uint32_t count = 0;
+};
+
+constexpr uint32_t kPlaced = UINT32_MAX;      // as a level: has an owner, or never will
+constexpr uint32_t kUnread = UINT32_MAX - 1;  // as a level: nobody reads it
+
+class Cover {
+ public:
+  Cover(const ReaderTable& table, const Sizes& sizes, const Capacities& capacities,
+        const PlacementOptions& options)
+      : table_(table),
+        sizes_(sizes),
+        options_(options),
+        room_(capacities),
+        builder_(PlacementKind::cover, table.samples()),
+        favourites_(table.samples()),
+        tally_(table) {}
+
+  Result<Placement> run() {
+    keep_held();
+    FORELOAD_CHECK(find_favourites());
+    for (uint32_t level = highest_; level > 0; --level) {
+      if (waiting_[level] > 0) visit_level(level, [this](uint64_t s) { place_with_reader(s); });
+    }
+    visit_level(0, [this](uint64_t s) { place_anywhere(s); });
+    visit_level(kUnread, [this](uint64_t s) { place_anywhere(s); });
+    if (room_.largest() >= std::max<uint64_t>(1, sizes_.mean()) && highest_ > 0) {
+      FORELOAD_TRY(HoldingRule replicas, fill_by_count(table_, sizes_, room_.flat(), highest_,
+                                                       builder_.placement.owner_ranks(), options_));
+      builder_.set_holdings(std::move(replicas));
+    }
+    return builder_.finish();
+  }
+
+ private:
+  // A copy that exists stays where it is; of several the first one named becomes the owner's.
+  void keep_held() {
+    for (const Held& held : options_.held) {
+      if (builder_.has_owner(held.sample) || !room_.fits(held.rank, held.tier, sizes_[held.sample]))
+        continue;
+      take(held.sample, {held.rank, held.tier});
+    }
+  }
+
+  Result<void> find_favourites() {
+    std::vector<ReaderTable::Tally> tallies(options_.threads, ReaderTable::Tally(table_));
+    std::vector<uint32_t> highest(options_.threads, 0);
+    auto visit = [&](uint64_t first, uint64_t last, unsigned worker) {
+      for (uint64_t sample = first; sample < last; ++sample) {
+        const auto counts = tallies[worker].of(sample);
+        for (const RankCount& entry : counts)
+          highest[worker] = std::max(highest[worker], entry.count);
+        if (favourites_[sample].count == kPlaced) continue;
+        favourites_[sample] = counts.empty() ? Favourite{0, kUnread} : best(sample, counts);
+      }
+    };
+    FORELOAD_CHECK(for_sample_ranges(table_.samples(), options_.threads, visit, options_.progress));
+    highest_ = *std::max_element(highest.begin(), highest.end());
+    waiting_.assign(highest_ + 1, 0);
+    for (const Favourite& favourite : favourites_) {
+      if (favourite.count <= highest_) ++waiting_[favourite.count];
+    }
+    return {};
+  }
+
+  // The rank with room that reads the sample most often, ties broken by a keyed hash so that no
+  // rank is preferred; count 0 if none has room.
+  Favourite best(uint64_t sample, std::span<const RankCount> counts) const {
+    Favourite result;
+    uint64_t result_hash = 0;
+    for (const auto& [rank, count] : counts) {
+      if (count < result.count || !room_.fits(rank, sizes_[sample])) continue;
+      const uint64_t hash = mix64(mix64(options_.seed ^ sample) + rank);
+      if (count > result.count || hash < result_hash) {
+        result = {rank, count};
+        result_hash = hash;
+      }
+    }
+    return result;
+  }
+
+  template <class Place>
+  void visit_level(uint32_t level, Place place) {
+    for (uint64_t sample = 0; sample < table_.samples(); ++sample) {
+      if (favourites_[sample].count == level) place(sample);
+    }
+  }
+
+  void place_with_reader(uint64_t sample) {
+    Favourite& favourite = favourites_[sample];
+    const uint64_t size = sizes_[sample];
+    if (room_.largest() < size) {  // and room never grows
+      favourite.count = kPlaced;
+      return;
+    }
+    if (!room_.fits(favourite.rank, size)) {
+      const uint32_t level = favourite.count;
+      favourite = best(sample, tally_.of(sample));
+      if (favourite.count < level) {
+        ++waiting_[favourite.count];
+        return;
+      }
+    }
+    take(sample, {favourite.rank, room_.fastest_with(favourite.rank, size)});
+  }
+
+  void place_anywhere(uint64_t sample) {
+    favourites_[sample].count = kPlaced;
+    if (const auto place = room_.roomiest(sizes_[sample])) take(sample, *place);
+  }
+
+  void take(uint64_t sample, Owner owner) {
+    room_.take(owner, sizes_[sample]);
+    builder_.set_owner(sample, owner);
+    favourites_[sample].count = kPlaced;
+  }
+
+  const ReaderTable& table_;
+  const Sizes& sizes_;
+  const PlacementOptions& options_;
+  Room room_;
+  PlacementBuilder builder_;
+  // By sample. `count` is the level at which the sample waits; it only falls.
+  std::vector<Favourite> favourites_;
+  std::vector<uint64_t> waiting_;  // by level: samples that have waited there
+  uint32_t highest_ = 0;           // count of any rank and sample
+  ReaderTable::Tally tally_;
+};
+
+}  // namespace
+
+Result<Placement> place_cover(const ReaderTable& table, const Sizes& sizes,
+                              const Capacities& capacities, const PlacementOptions& options) {
+  return Cover(table, sizes, capacities, options).run();
+}
+
+}  // namespace foreload

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/plan/index.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "foreload/base/bytes.h"
+#include "foreload/plan/index_format.h"
+
+namespace foreload {
+namespace {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() { close(); }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+
+  int get() const { return fd_; }
+  bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+std::string system_message(int error) {
+  return std::generic_category().message(error);
+}
+
+// The flaw_in_...() functions below say what is wrong with an index, null if nothing is. They run
+// in this order, each relies on those before it, and together they are what lets the accessors do
+// without any check.
+
+const char* flaw_in_header(std::span<const std::byte> bytes) {
+  if (bytes.size() < sizeof(IndexHeader)) return "it is cut short";
+  const auto& header = *reinterpret_cast<const IndexHeader*>(bytes.data());
+  if (header.header_checksum != header_checksum(header)) return "checksum mismatch in the header";
+  if (header.file_bytes > bytes.size()) return "it is cut short";
+  if (header.file_bytes < bytes.size()) return "there are bytes behind its end";
+  if (header.body_checksum != checksum64(bytes.subspan(sizeof(IndexHeader)))) {
+    return "checksum mismatch";
+  }
+  if ((header.flags & ~kIndexPlain) != 0) return "it has unknown flags";
+  return nullptr;
+}
+
+bool holds(const SectionPlace& place, uint64_t count, uint64_t width) {
+  return place.bytes % width == 0 && place.bytes / width == count;
+}
+
+bool holds_table(const SectionPlace& place, uint64_t strings) {
+  return place.bytes / sizeof(uint64_t) >= strings + 1;
+}
+
+const char* flaw_in_sections(const IndexHeader& header) {
+  const uint64_t size = header.file_bytes;
+  // Everything counted takes at least a byte, so beyond this no sum of counts can overflow.
+  for (uint64_t count :
+       {header.objects, header.samples, header.parts, header.part_names, header.classes}) {
+    if (count > size) return "it counts more than it has room for";
+  }
+  if (header.objects > UINT32_MAX) return "it has too many objects";
+  if (header.samples == 0) return "it has no samples";
+  for (const SectionPlace& place : header.sections) {
+    if (place.offset % kIndexAlignment != 0) return "a section is not aligned";
+    if (place.offset < sizeof(IndexHeader) || place.offset > size ||
+        place.bytes > size - place.offset) {
+      return "a section lies outside the file";
+    }
+  }
+  const bool plain = (header.flags & kIndexPlain) != 0;
+  if (plain && (header.samples != header.objects || header.parts != 0)) {
+    return "its samples are not its objects";
+  }
+  using enum IndexSection;
+  const bool right =
+      holds(header.place(object_sizes), header.objects, sizeof(uint64_t)) &&
+      holds(header.place(object_versions), header.objects, sizeof(uint64_t)) &&
+      holds(header.place(name_bases), header.objects / kNameBlock + 1, sizeof(uint64_t)) &&
+      holds(header.place(name_offsets), header.objects + 1, sizeof(uint32_t)) &&
+      holds(header.place(labels), header.samples, sizeof(uint32_t)) &&
+      holds(header.place(first_parts), plain ? 0 : header.samples + 1, sizeof(uint64_t)) &&
+      holds(header.place(parts), header.parts, sizeof(StoredPart)) &&
+      holds_table(header.place(part_names), header.part_names) &&
+      holds_table(header.place(class_names), header.classes);
+  return right ? nullptr : "a section has the wrong size";
+}
+
+// Whether the places begin at 0, never go back, and end where the text does.
+template <class Place>
+bool fills_text(uint64_t count, uint64_t text_bytes, const Place& place) {
+  uint64_t last = 0;
+  if (place(0) != 0) return false;
+  for (uint64_t i = 1; i <= count; ++i) {
+    const uint64_t next = place(i);
+    if (next < last) return false;
+    last = next;
+  }
+  return last == text_bytes;
+}
+
+bool table_fills(const StringTable& table, uint64_t strings, const SectionPlace& place) {
+  return fills_text(strings, place.bytes - (strings + 1) * sizeof(uint64_t),
+                    [&table](uint64_t i) { return table.places[i]; });
+}
+
+// A template because Storage, a private type, cannot be named here.
+template <class Storage>
+const char* flaw_in_contents(const Storage& storage) {
+  const IndexHeader& header = *storage.header;
+  using enum IndexSection;
+  const uint64_t names_bytes = header.place(names).bytes;
+  for (uint64_t block = 0; block <= header.objects / kNameBlock; ++block) {
+    if (storage.name_bases[block] > names_bytes) return "a name lies outside the names";
+  }
+  if (!fills_text(header.objects, names_bytes,
+                  [&storage](uint64_t i) { return storage.name_place(i); })) {
+    return "a name lies outside the names";
+  }
+  if (!table_fills(storage.part_names, header.part_names, header.place(part_names)) ||
+      !table_fills(storage.class_names, header.classes, header.place(class_names))) {
+    return "a name lies outside its table";
+  }
+  for (uint64_t i = 0; header.classes > 0 && i < header.samples; ++i) {
+    if (storage.labels[i] >= header.classes) return "a label has no class";
+  }
+  if (storage.plain) return nullptr;
+
+  const uint64_t* first = storage.first_parts;
+  if (first[0] != 0 || first[header.samples] != header.parts) return "a part has no sample";
+  for (uint64_t i = 0; i < header.samples; ++i) {
+    // Checked against the end as well: the order of what comes later is not known yet.
+    if (first[i] >= first[i + 1] || first[i + 1] > header.parts) return "a sample has no parts";
+    uint64_t sample_size = 0;
+    for (uint64_t p = first[i]; p < first[i + 1]; ++p) {
+      const StoredPart& part = storage.parts[p];
+      if (part.object >= header.objects) return "a part has no object";
+      if (part.name >= header.part_names) return "a part has no name";
+      if (part_flaw(part.offset, part.length, storage.object_sizes[part.object]) != nullptr) {
+        return "a part lies outside its object";
+      }
+      if (!add_length(sample_size, part.length)) return "a sample is above 2^64 - 1 bytes";
+    }
+  }
+  return nullptr;
+}
+
+// Errors are errno values, 0 for none.
+int write_all(int fd, std::span<const std::byte> bytes) {
+  // Linux writes at most 2 GiB at once in any case.
+  constexpr size_t kMost = size_t{1} << 30;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kMost));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+// Creates a file that was not there beside `file`. Another process, possibly on another node with
+// the same process number, may be saving the same index: hence the attempts. -1 and errno on error.
+int create_beside(const std::filesystem::path& file, std::string& name) {
+  constexpr int kAttempts = 1000;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    name = fmt::format("{}.{}-{}.tmp", file.native(), ::getpid(), attempt);
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
+}
+
+int write_and_rename(FileDescriptor& out, std::span<const std::byte> bytes,
+                     const std::string& temporary, const std::filesystem::path& file) {
+  if (const int error = write_all(out.get(), bytes)) return error;
+  if (::fsync(out.get()) != 0 || !out.close()) return errno;
+  return ::rename(temporary.c_str(), file.c_str()) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+DatasetIndex::Storage::~Storage() {
+  if (mapped != nullptr) ::munmap(mapped, bytes.size());
+}
+
+void DatasetIndex::Storage::find_sections() {
+  header = reinterpret_cast<const IndexHeader*>(bytes.data());
+  plain = (header->flags & kIndexPlain) != 0;
+  auto set = [this](auto& pointer, IndexSection section) {
+    using Pointer = std::remove_reference_t<decltype(pointer)>;
+    pointer = reinterpret_cast<Pointer>(bytes.data() + header->place(section).offset);
+  };
+  set(object_sizes, IndexSection::object_sizes);
+  set(object_versions, IndexSection::object_versions);
+  set(name_bases, IndexSection::name_bases);
+  set(name_offsets, IndexSection::name_offsets);
+  set(names, IndexSection::names);
+  set(labels, IndexSection::labels);
+  set(first_parts, IndexSection::first_parts);
+  set(parts, IndexSection::parts);
+  set(part_names.places, IndexSection::part_names);
+  part_names.text = reinterpret_cast<const char*>(part_names.places + header->part_names + 1);
+  set(class_names.places, IndexSection::class_names);
+  class_names.text = reinterpret_cast<const char*>(class_names.places + header->classes + 1);
+}
+
+DatasetIndex::DatasetIndex(std::unique_ptr<Storage> storage) : storage_(std::move(storage)) {}
+DatasetIndex::DatasetIndex(DatasetIndex&&) noexcept = default;
+DatasetIndex& DatasetIndex::operator=(DatasetIndex&&) noexcept = default;
+DatasetIndex::~DatasetIndex() = default;
+
+Result<DatasetIndex> DatasetIndex::load(const std::filesystem::path& file) {
+  auto cannot = [&file](ErrorKind kind, std::string_view why, std::string_view remedy) {
+    return fail(kind, fmt::format("cannot load index {}: {}; {}", file.native(), why, remedy));
+  };
+  auto unreadable = [&cannot](std::string_view why) {
+    return cannot(ErrorKind::unreadable, why, "check the path, or list the folder again");
+  };
+  // Without O_NONBLOCK a pipe of that name would stop the program here.
+  FileDescriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status{};
+  if (in.get() < 0 || ::fstat(in.get(), &status) != 0) return unreadable(system_message(errno));
+  if (!S_ISREG(status.st_mode)) return unreadable("it is not a file");
+  const auto size = static_cast<size_t>(status.st_size);
+
+  auto storage = std::make_unique<Storage>();
+  if (size > 0) {
+    void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, in.get(), 0);
+    if (mapped == MAP_FAILED) return unreadable(system_message(errno));
+    storage->mapped = mapped;
+    storage->bytes = {static_cast<const std::byte*>(mapped), size};
+  }
+  const std::span bytes = storage->bytes;
+  constexpr size_t kVersionEnd = offsetof(IndexHeader, version) + sizeof(IndexHeader::version);
+  if (size < kVersionEnd ||
+      std::memcmp(bytes.data(), kIndexMagic.data(), kIndexMagic.size()) != 0) {
+    return cannot(ErrorKind::corrupt, "it is not a foreload index", "check the path");
+  }
+  uint32_t version = 0;
+  std::memcpy(&version, bytes.data() + offsetof(IndexHeader, version), sizeof version);
+  if (version != kIndexVersion) {
+    return cannot(
+        ErrorKind::corrupt,
+        fmt::format("it has format version {} and this foreload reads {}", version, kIndexVersion),
+        "delete it and list the folder again");
+  }
+  const char* flaw = flaw_in_header(bytes);
+  if (flaw == nullptr) flaw = flaw_in_sections(*reinterpret_cast<const IndexHeader*>(bytes.data()));
+  if (flaw == nullptr) {
+    storage->find_sections();
+    flaw = flaw_in_contents(*storage);
+  }
+  if (flaw != nullptr) {
+    return cannot(ErrorKind::corrupt, flaw, "delete it and list the folder again");
+  }
+  return DatasetIndex(std::move(storage));
+}
+
+Result<void> DatasetIndex::save(const std::filesystem::path& file) const {
+  auto cannot = [&file, this](int error) {
+    return fail(ErrorKind::unreadable,
+                fmt::format("cannot save index {}: {}; check that its folder exists, is writable "
+                            "and has room for {}",
+                            file.native(), system_message(error), format_bytes(bytes())));
+  };
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  FileDescriptor folder_fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder_fd.get() < 0) return cannot(errno);
+  std::string temporary;
+  FileDescriptor out(create_beside(file, temporary));
+  if (out.get() < 0) return cannot(errno);
+  if (const int error = write_and_rename(out, storage_->bytes, temporary, file)) {
+    ::unlink(temporary.c_str());
+    return cannot(error);
+  }
+  // Some file systems cannot sync a folder and say EINVAL; the rename is all they offer.
+  if (::fsync(folder_fd.get()) != 0 && errno != EINVAL) return cannot(errno);
+  return {};
+}
+
+uint64_t DatasetIndex::samples() const {
+  return storage_->header->samples;
+}
+uint64_t DatasetIndex::objects() const {
+  return storage_->header->objects;
+}
+bool DatasetIndex::plain() const {
+  return storage_->plain;
+}
+size_t DatasetIndex::classes() const {
+  return storage_->header->classes;
+}
+uint64_t DatasetIndex::bytes() const {
+  return storage_->bytes.size();
+}
+
+Digest DatasetIndex::fingerprint() const {
+  return {storage_->header->fingerprint_high, storage_->header->fingerprint_low};
+}
+
+std::string_view DatasetIndex::object_name(uint64_t object) const {
+  assert(object < objects());
+  const uint64_t begin = storage_->name_place(object);
+  return {storage_->names + begin, storage_->name_place(object + 1) - begin};
+}
+
+uint64_t DatasetIndex::object_size(uint64_t object) const {
+  assert(object < objects());
+  return storage_->object_sizes[object];
+}
+
+uint64_t DatasetIndex::object_version(uint64_t object) const {
+  assert(object < objects());
+  return storage_->object_versions[object];
+}
+
+uint32_t DatasetIndex::label(uint64_t sample) const {
+  assert(sample < samples());
+  return storage_->labels[sample];
+}
+
+size_t DatasetIndex::part_count(uint64_t sample) const {
+  assert(sample < samples());
+  if (storage_->plain) return 1;
+  return storage_->first_parts[sample + 1] - storage_->first_parts[sample];
+}
+
+Part DatasetIndex::part(uint64_t sample, size_t i) const {
+  assert(i < part_count(sample));
+  if (storage_->plain) {
+    return {static_cast<uint32_t>(sample), 0, storage_->object_sizes[sample], {}};
+  }
+  const StoredPart& part = storage_->parts[storage_->first_parts[sample] + i];
+  return {part.object, part.offset, part.length, storage_->part_names[part.name]};
+}
+
+uint64_t DatasetIndex::sample_size(uint64_t sample) const {
+  assert(sample < samples());
+  if (storage_->plain) return storage_->object_sizes[sample];
+  uint64_t sum = 0;
+  for (uint64_t p = storage_->first_parts[sample]; p < storage_->first_parts[sample + 1]; ++p) {
+    const uint64_t length = storage_->parts[p].length;
+    if (length == kUnknownSize) return kUnknownSize;
+    sum += length;
+  }
+  return sum;
+}
+
+std::string_view DatasetIndex::class_name(size_t label) const {
+  assert(label < classes());
+  return storage_->class_names[label];
+}
+
+}  // namespace foreload

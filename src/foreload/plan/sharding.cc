@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/plan/sharding.h"
+
+#include <fmt/format.h>
+
+namespace foreload {
+
+Result<Pad> parse_pad(std::string_view name) {
+  if (name == "repeat") return Pad::repeat;
+  if (name == "truncate") return Pad::truncate;
+  return fail(ErrorKind::invalid, fmt::format("unknown pad '{}': use repeat or truncate", name));
+}
+
+}  // namespace foreload
