@@ -4,7 +4,8 @@
 add_library(foreload_flags INTERFACE)
 target_compile_features(foreload_flags INTERFACE cxx_std_20)
 target_compile_options(foreload_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                                                -Wno-sign-conversion -Wnon-virtual-dtor)
+                                                -Wno-sign-conversion -Wno-missing-field-initializers
+                                                -Wnon-virtual-dtor)
 if(FORELOAD_WERROR)
   target_compile_options(foreload_flags INTERFACE -Werror)
 endif()

@@ -44,6 +44,8 @@ int run_program(int argc, char** argv) {
       "foreload plot draws what --json prints. Sizes are written 2GiB, 2GB, 512MiB, 100KiB "
       "or 12345B.");
   const std::map<std::string, Run> verbs{{"order", add_order(app)}, {"plan", add_plan(app)}};
+  if (argc > 1 && argv[1][0] != '-' && !verbs.contains(argv[1]))
+    return complain(fmt::format("unknown verb '{}': use order, plan or plot", argv[1]), kBadInput);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // --help and --version
@@ -67,6 +69,6 @@ int main(int argc, char** argv) {
     return foreload::cli::complain("out of memory: plan fewer epochs, or use --placement computed",
                                    foreload::cli::kFailed);
   } catch (const std::exception& error) {
-    return foreload::cli::complain(error.what(), foreload::cli::kFailed);
+    return foreload::cli::complain(foreload::cli::first_line(error.what()), foreload::cli::kFailed);
   }
 }

@@ -56,21 +56,22 @@ Result<Sizes> dataset_sizes(const Options& options) {
   return Sizes::of(index);
 }
 
-Result<Sizes> synthetic_sizes(const Options& options, uint64_t seed) {
+Result<Sizes> synthetic_sizes(const Options& options) {
   FORELOAD_TRY(const uint64_t samples, parse_count("--samples", options.samples, 1));
   if (options.mean_size.empty())
     return fail(ErrorKind::invalid, "--samples needs --mean-size, for example --mean-size 110KiB");
   FORELOAD_TRY(const uint64_t mean, parse_size("--mean-size", options.mean_size));
   if (options.size_sigma.empty()) return Sizes::uniform(samples, mean);
   FORELOAD_TRY(const uint64_t sigma, parse_size("--size-sigma", options.size_sigma));
-  return Sizes::normal(samples, mean, sigma, seed);
+  // The data set does not change with the seed of the shuffle.
+  return Sizes::normal(samples, mean, sigma, 0);
 }
 
-Result<Sizes> sizes_of(const Options& options, uint64_t seed) {
+Result<Sizes> sizes_of(const Options& options) {
   if (options.dataset.empty() == options.samples.empty())
     return fail(ErrorKind::invalid,
                 "give either --dataset PATH or --samples F with --mean-size SIZE");
-  return options.dataset.empty() ? synthetic_sizes(options, seed) : dataset_sizes(options);
+  return options.dataset.empty() ? synthetic_sizes(options) : dataset_sizes(options);
 }
 
 Result<Job> job_of(const Options& options) {
@@ -100,7 +101,7 @@ Result<int> run(const Options& options) {
   PlanOptions planning;
   FORELOAD_TRY(const uint64_t threads, parse_count("--threads", options.threads, 0, 1024));
   planning.threads = static_cast<unsigned>(threads);
-  FORELOAD_TRY(Sizes sizes, sizes_of(options, job.seed));
+  FORELOAD_TRY(Sizes sizes, sizes_of(options));
 
   const auto begin = std::chrono::steady_clock::now();
   std::optional<ProgressBar> bar(std::in_place, "planning");

@@ -7,7 +7,12 @@
 // those. A sample whose favourite is full falls back to the next best rank with room, at that
 // rank's (lower) count; at count 0 any rank with room will do. There is no sorting: samples are
 // visited level by level, and levels are few.
+//
+// Where the first epoch does not read everything (it was resumed in the middle), the samples that
+// it does read come first: they can be in the caches when the second epoch begins, the others
+// cannot.
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "foreload/base/random.h"
@@ -43,11 +48,8 @@ class Cover {
   Result<Placement> run() {
     keep_held();
     FORELOAD_CHECK(find_favourites());
-    for (uint32_t level = highest_; level > 0; --level) {
-      if (waiting_[level] > 0) visit_level(level, [this](uint64_t s) { place_with_reader(s); });
-    }
-    visit_level(0, [this](uint64_t s) { place_anywhere(s); });
-    visit_level(kUnread, [this](uint64_t s) { place_anywhere(s); });
+    place_all(/*in_first_epoch=*/true);
+    if (!all_in_first_epoch_) place_all(/*in_first_epoch=*/false);
     if (room_.largest() >= std::max<uint64_t>(1, sizes_.mean()) && highest_ > 0) {
       FORELOAD_TRY(HoldingRule replicas, fill_by_count(table_, sizes_, room_.flat(), highest_,
                                                        builder_.placement.owner_ranks(), options_));
@@ -69,16 +71,19 @@ class Cover {
   Result<void> find_favourites() {
     std::vector<ReaderTable::Tally> tallies(options_.threads, ReaderTable::Tally(table_));
     std::vector<uint32_t> highest(options_.threads, 0);
+    std::atomic<bool> all_in_first_epoch = true;
     auto visit = [&](uint64_t first, uint64_t last, unsigned worker) {
       for (uint64_t sample = first; sample < last; ++sample) {
         const auto counts = tallies[worker].of(sample);
         for (const RankCount& entry : counts)
           highest[worker] = std::max(highest[worker], entry.count);
+        if (tallies[worker].first_epoch() != 0) all_in_first_epoch = false;
         if (favourites_[sample].count == kPlaced) continue;
         favourites_[sample] = counts.empty() ? Favourite{0, kUnread} : best(sample, counts);
       }
     };
     FORELOAD_CHECK(for_sample_ranges(table_.samples(), options_.threads, visit, options_.progress));
+    all_in_first_epoch_ = all_in_first_epoch;
     highest_ = *std::max_element(highest.begin(), highest.end());
     waiting_.assign(highest_ + 1, 0);
     for (const Favourite& favourite : favourites_) {
@@ -103,11 +108,25 @@ class Cover {
     return result;
   }
 
-  template <class Place>
-  void visit_level(uint32_t level, Place place) {
-    for (uint64_t sample = 0; sample < table_.samples(); ++sample) {
-      if (favourites_[sample].count == level) place(sample);
+  void place_all(bool in_first_epoch) {
+    for (uint32_t level = highest_; level > 0; --level) {
+      if (waiting_[level] == 0) continue;
+      visit_level(level, in_first_epoch, [this](uint64_t s) { place_with_reader(s); });
     }
+    visit_level(0, in_first_epoch, [this](uint64_t s) { place_anywhere(s); });
+    visit_level(kUnread, in_first_epoch, [this](uint64_t s) { place_anywhere(s); });
+  }
+
+  template <class Place>
+  void visit_level(uint32_t level, bool in_first_epoch, Place place) {
+    for (uint64_t sample = 0; sample < table_.samples(); ++sample) {
+      if (favourites_[sample].count != level) continue;
+      if (all_in_first_epoch_ || is_in_first_epoch(sample) == in_first_epoch) place(sample);
+    }
+  }
+
+  bool is_in_first_epoch(uint64_t sample) const {
+    return table_.reader(0, sample) < table_.ranks();
   }
 
   void place_with_reader(uint64_t sample) {
@@ -148,6 +167,7 @@ class Cover {
   std::vector<Favourite> favourites_;
   std::vector<uint64_t> waiting_;  // by level: samples that have waited there
   uint32_t highest_ = 0;           // count of any rank and sample
+  bool all_in_first_epoch_ = true;
   ReaderTable::Tally tally_;
 };
 

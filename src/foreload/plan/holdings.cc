@@ -26,7 +26,7 @@ void HoldingRule::set_limit(uint32_t rank, uint32_t tier, uint32_t limit) {
 }
 
 uint32_t HoldingRule::tier_of(uint32_t rank, uint64_t sample, uint32_t count) const {
-  if (limits_.empty()) return tiers_;
+  if (tiers_ == 0) return 0;  // keeps nothing
   const uint32_t* limits = limits_.data() + static_cast<size_t>(rank) * tiers_;
   if (limits[tiers_ - 1] == 0) return tiers_;
   const uint32_t wanted = step(rank, sample, count);

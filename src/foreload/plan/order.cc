@@ -144,6 +144,13 @@ Result<std::unique_ptr<const Order>> make_order(OrderKind kind, uint64_t samples
   FORELOAD_CHECK(check_samples(samples));
   if (kind == OrderKind::given)
     return fail(ErrorKind::invalid, "a given order has no seed: give the list of each epoch");
+  // A shuffle lies in memory as a whole.
+  constexpr uint64_t kMostShuffled = uint64_t{1} << 40;
+  if (kind == OrderKind::torch && samples > kMostShuffled)
+    return fail(ErrorKind::invalid,
+                fmt::format("{} samples are too many to shuffle as torch does: use the order "
+                            "feistel",
+                            samples));
   return std::make_unique<SeededOrder>(kind, samples, seed);
 }
 

@@ -198,6 +198,8 @@ std::string to_json(const Plan& plan, const SummaryOptions& options) {
   for (uint32_t tier = 0; tier < plan.capacities().tiers(); ++tier)
     tiers.push_back({{"name", plan.capacities().name(tier)},
                      {"capacity_bytes", plan.capacities().of_tier(tier)},
+                     {"owned", traffic.owned[tier].reads},
+                     {"owned_bytes", traffic.owned[tier].bytes},
                      {"copies", traffic.kept[tier].reads},
                      {"copy_bytes", traffic.kept[tier].bytes},
                      {"local", volume_json(traffic.local[tier])},

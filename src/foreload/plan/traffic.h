@@ -36,6 +36,7 @@ struct Volume {
 struct Traffic {
   Volume read;                // by all ranks over all epochs, padding included
   Volume covered;             // samples kept somewhere, each counted once
+  std::vector<Volume> owned;  // the same by tier of the owner
   std::vector<Volume> kept;   // by tier: copies of anybody, replicas included
   std::vector<Volume> local;  // by tier of the reader
   std::vector<Volume> peer;   // by tier of the rank that serves
@@ -51,12 +52,14 @@ struct Traffic {
   uint64_t source_bytes() const { return source_first.bytes + source_later.bytes; }
 };
 
-// bytes(A_1) - held + sum over later epochs of max(0, bytes(A_e) - capacity), where A_e are the
-// distinct samples that epoch e reads. `epoch_bytes` has bytes(A_e) for each epoch. Any order
-// without replacement obeys it; a real run may exceed it by one largest sample per rank, tier and
-// epoch, and by padding.
-uint64_t source_lower_bound(std::span<const uint64_t> epoch_bytes, uint64_t capacity,
-                            uint64_t held);
+// The least that has to come from the source: the sum over epochs of
+//   max(0, bytes(A_e) - min(capacity, bytes(S_e)))
+// where A_e are the distinct samples that epoch e reads and S_e all that were read before it or
+// held from the start. For full epochs of a cold run that is S + (E - 1) max(0, S - capacity). It
+// holds for every order without replacement; a real run may exceed it by one largest sample per
+// rank, tier and epoch, and by padding. `epoch_bytes` has bytes(A_e), `seen_bytes` has bytes(S_e).
+uint64_t source_lower_bound(std::span<const uint64_t> epoch_bytes,
+                            std::span<const uint64_t> seen_bytes, uint64_t capacity);
 
 // Counts what the table's epochs read under a placement, and extrapolates to `epochs`.
 // REQUIRES: epochs >= table.epochs().

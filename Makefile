@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. `make demo` and `make test` do all set-up themselves; scripts/setup.sh says how.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.SUFFIXES:
+MAKEFLAGS += --no-print-directory
+
+python := .venv/bin/python
+stamps := .venv/.stamps
+jobs := $(shell nproc 2>/dev/null || echo 2)
+# Folders are listed too: their time changes when a file is added or removed.
+sources := CMakeLists.txt $(shell find src bindings python cmake -not -path '*/__pycache__*')
+# A sanitized program may not start where the kernel spreads addresses widely.
+fixed_addresses = $(shell setarch $$(uname -m) -R true 2>/dev/null && echo setarch $$(uname -m) -R)
+# An environment whose Python is gone is of no use.
+$(shell [ -x $(python) ] || rm -rf .venv)
+
+.PHONY: help demo test build bench lint sanitize soak
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-9s %s\n", $$1, $$2 }'
+
+demo: $(stamps)/package ## plan ImageNet-1k on 16 ranks with two placements and compare them
+	@scripts/demo.sh
+
+test: system-tests $(stamps)/dev-tools ## everything: C++ and Python tests, lint, sanitizers
+	@mkdir -p build && rm -f build/test-*.log
+	@status=0; $(MAKE) test-dev $(stamps)/package test-python lint sanitize || status=$$?; \
+	  scripts/test-summary.sh $$status
+
+build: system-tests build-dev $(stamps)/package ## the dev build in build/dev, and the package in .venv
+
+bench: system-tests build-release ## build as shipped and run every benchmark
+	@benches=$$(find build/release/bench -name '*_bench' -type f -executable | sort); \
+	  [ -n "$$benches" ] || { echo "[bench] no program *_bench in build/release/bench" >&2; exit 1; }; \
+	  for bench in $$benches; do echo "[bench] $$bench"; "$$bench"; done
+
+lint: $(stamps)/dev-tools ## clang-format, ruff, mypy
+	@echo "[lint] clang-format"
+	@find src bindings tests bench examples -name '*.h' -o -name '*.cc' | \
+	  xargs -r .venv/bin/clang-format --dry-run -Werror
+	@echo "[lint] ruff"
+	@$(python) -m ruff check --quiet .
+	@$(python) -m ruff format --quiet --check .
+	@echo "[lint] mypy"
+	@$(python) -m mypy
+
+sanitize: test-asan test-tsan ## C++ tests under the address, undefined-behaviour and thread sanitizers
+
+soak: build $(stamps)/dev-tools ## the long tests, C++ and Python
+	@ctest --preset dev -L soak --no-tests=ignore
+	@$(python) -m pytest -m soak tests/python || [ $$? = 5 ]  # 5: there are none
+
+# From here on: steps that the targets above are made of.
+
+presets := dev asan tsan release
+.PHONY: system system-tests test-python $(presets:%=build-%) $(presets:%=test-%)
+system:
+	@scripts/setup.sh system
+system-tests:
+	@scripts/setup.sh system tests
+
+$(stamps)/venv: | system
+	@scripts/setup.sh venv
+$(stamps)/build-tools: pyproject.toml $(stamps)/venv
+	@scripts/setup.sh build-tools
+$(stamps)/dev-tools: requirements-dev.txt $(stamps)/venv
+	@scripts/setup.sh dev-tools
+$(stamps)/package: $(stamps)/build-tools $(sources)
+	@scripts/setup.sh package
+
+$(presets:%=build/%/build.ninja): build/%/build.ninja: CMakePresets.json | system-tests
+	@echo "[build] configuring build/$*"
+	@cmake --preset $* --log-level=NOTICE
+	@touch $@
+
+$(presets:%=build-%): build-%: build/%/build.ninja
+	@echo "[build] compiling build/$*"
+	@$(if $(filter asan tsan,$*),$(fixed_addresses)) cmake --build --preset $*
+
+$(presets:%=test-%): test-%: build-%
+	@echo "[test] C++, build/$*"
+	@$(if $(filter asan tsan,$*),$(fixed_addresses)) \
+	  ctest --preset $* -LE soak -j $(jobs) 2>&1 | tee build/test-$*.log
+
+test-python: $(stamps)/dev-tools
+	@echo "[test] Python"
+	@$(python) -m pytest -m 'not soak' tests/python tests/tidy tests/install 2>&1 | tee build/test-python.log

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+
+#include "foreload/base/bytes.h"
+#include "foreload/base/version.h"
+#include "foreload/plan/placement.h"
+
+#include "calls.h"
+
+namespace foreload::python {
+
+bool SignalWatch::proceed() {
+  if (raised_) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_look_) return true;
+  py::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) raised_.emplace();
+  next_look_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  return !raised_;
+}
+
+void SignalWatch::rethrow() {
+  if (raised_) throw py::error_already_set(std::move(*raised_));
+}
+
+uint64_t within(std::string_view name, int64_t value, uint64_t first, uint64_t end) {
+  const auto number = static_cast<uint64_t>(value);
+  if (value < 0 || number < first || number >= end) {
+    throw py::value_error(fmt::format("{} {} is outside {} .. {}", name, value, first, end - 1));
+  }
+  return number;
+}
+
+namespace {
+
+void register_errors(py::module_& module) {
+  static py::handle corrupt_error =
+      py::exception<Failure>(module, "CorruptError", PyExc_ValueError).release();
+  corrupt_error.attr("__module__") = "foreload";
+  corrupt_error.attr("__doc__") = "Bytes were read but are not what was written.";
+
+  py::register_local_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const Failure& failure) {
+      switch (failure.kind()) {
+        case ErrorKind::invalid:
+          return py::set_error(PyExc_ValueError, failure.what());
+        case ErrorKind::unreadable:
+          return py::set_error(PyExc_OSError, failure.what());
+        case ErrorKind::corrupt:
+          return py::set_error(corrupt_error, failure.what());
+        case ErrorKind::cancelled:
+          return py::set_error(PyExc_KeyboardInterrupt, failure.what());
+      }
+    }
+  });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "The C++ side of foreload; import foreload instead.";
+  module.attr("__version__") = version();
+  module.attr("NO_OWNER") = kNoOwner;
+  register_errors(module);
+  module.def(
+      "parse_bytes", [](std::string_view text) { return take(parse_bytes(text)); },
+      py::arg("text"));
+  module.def("format_bytes", &format_bytes, py::arg("bytes"));
+  register_dataset(module);
+  register_order(module);
+  register_sizes(module);
+  register_plan(module);
+}
+
+}  // namespace foreload::python

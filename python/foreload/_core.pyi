@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C++ side of foreload; import foreload instead."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+__version__: str
+
+NO_OWNER: int
+"""Stands in `Plan.owners` for a sample that nobody keeps."""
+
+class CorruptError(ValueError):
+    """Bytes were read but are not what was written."""
+
+def parse_bytes(text: str) -> int:
+    """Bytes of a size with a unit: "2GiB", "2GB", "512MiB", "12345B"."""
+
+def format_bytes(bytes: int) -> str:
+    """A number of bytes for people: "134.4 GiB"."""
+
+@final
+class Index:
+    """Which samples a data set has, how large they are, and their labels.
+
+    Made by Index.from_folder() or Index.load(); never changes.
+    """
+
+    @staticmethod
+    def from_folder(
+        path: str | os.PathLike[str], extensions: str | Sequence[str] | None = None
+    ) -> Index:
+        """The samples of a folder; see foreload.list_folder()."""
+    @staticmethod
+    def open(path: str | os.PathLike[str], extensions: str | Sequence[str] | None = None) -> Index:
+        """The samples of a folder or of an index file, whichever it is."""
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Index:
+        """Open an index that was saved; reads neither folders nor samples."""
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to a file, whole or not at all."""
+    def __len__(self) -> int: ...
+    @property
+    def names(self) -> list[str]:
+        """Name of each sample's file, relative to the folder."""
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Bytes of each sample, -1 where nobody knows."""
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """Label of each sample, an index into `classes`."""
+    @property
+    def classes(self) -> list[str]:
+        """Name of each label; empty for a flat folder."""
+    @property
+    def fingerprint(self) -> str:
+        """Says which samples these are; equal for equal names in equal order."""
+
+@final
+class Epoch:
+    """The order in which one epoch visits samples."""
+
+    def __init__(self, kind: str, samples: int, seed: int, epoch: int) -> None: ...
+    @staticmethod
+    def given(samples: int, ids: npt.NDArray[np.int64]) -> Epoch: ...
+    def __len__(self) -> int: ...
+    def reading_list(
+        self, ranks: int, rank: int | None, pad: str, start: int, limit: int | None
+    ) -> npt.NDArray[np.int64]: ...
+    def find(self, sample: int, ranks: int, pad: str, start: int) -> tuple[int, int] | None: ...
+
+@final
+class Sizes:
+    """Bytes of every sample."""
+
+    @staticmethod
+    def normal(samples: int, mean: int, sigma: int, seed: int) -> Sizes: ...
+    @staticmethod
+    def of(bytes: npt.NDArray[np.int64]) -> Sizes: ...
+    @staticmethod
+    def of_index(index: Index) -> Sizes: ...
+    def __len__(self) -> int: ...
+
+@final
+class Plan:
+    """What a training job reads, keeps where, and costs; made by foreload.plan()."""
+
+    @property
+    def samples(self) -> int:
+        """Number of samples."""
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+    @property
+    def epochs(self) -> int:
+        """Number of epochs planned for, also where nobody said how many there will be."""
+    @property
+    def placement(self) -> str:
+        """Placement used; a data set too large to count reads gets 'computed'."""
+    @property
+    def dataset_bytes(self) -> int:
+        """Bytes of all samples."""
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes that all ranks together can keep."""
+    @property
+    def source_bytes(self) -> int:
+        """Bytes read from the source over the whole job."""
+    @property
+    def source_bytes_lower_bound(self) -> int:
+        """The least that any cache of this size could read from the source."""
+    @property
+    def coverage(self) -> float:
+        """Share of samples that somebody keeps."""
+    @property
+    def local_read_fraction(self) -> float:
+        """Share of reads served by the reader's own memory or disk."""
+    @property
+    def peer_read_fraction(self) -> float:
+        """Share of reads served by another rank."""
+    @property
+    def source_read_fraction(self) -> float:
+        """Share of reads served by the source."""
+    @property
+    def plan_seconds(self) -> float:
+        """Time it took to plan."""
+    @property
+    def peak_rss_bytes(self) -> int:
+        """Most memory this process has used so far."""
+    @property
+    def digest(self) -> str:
+        """Equal for equal plans, on every rank and machine."""
+    @property
+    def access_histogram(self) -> npt.NDArray[np.float64]:
+        """Entry c: samples that a rank reads c times, mean over ranks.
+
+        Empty for a computed placement.
+        """
+    @property
+    def owners(self) -> npt.NDArray[np.uint32]:
+        """Owner of each sample, NO_OWNER where nobody keeps it: a read-only view."""
+    @property
+    def tiers(self) -> npt.NDArray[np.uint8]:
+        """Tier of each sample at its owner, 0 memory (also without owner), 1 disk: read-only."""
+    def reading_list(self, rank: int, epoch: int) -> npt.NDArray[np.int64]:
+        """Samples that a rank reads in an epoch, in order."""
+    def global_list(self, epoch: int) -> npt.NDArray[np.int64]:
+        """Samples that all ranks read in an epoch, rank 0 first in every step."""
+    def access_counts(self, rank: int) -> npt.NDArray[np.uint32]:
+        """How often a rank reads each sample in the epochs that were counted."""
+    def owned_by(
+        self, rank: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """What a rank owns, as arrays (samples, tiers, offsets); each tier is packed from 0."""
+    def owner_of(self, sample: int) -> tuple[int, int] | None:
+        """(rank, tier) that keeps a sample, None if nobody does; for any placement."""
+    def to_dict(self) -> dict[str, Any]:
+        """All figures, as `foreload plan --json` prints them."""
+
+def make_plan(
+    *,
+    sizes: Sizes,
+    order: str,
+    seed: int,
+    ranks: int,
+    epochs: int | None,
+    pad: str,
+    batch_size: int,
+    drop_last: bool,
+    first_epoch: int,
+    start: int,
+    placement: str,
+    budgets: Sequence[tuple[int, int]],
+    held: npt.NDArray[np.int64] | None,
+    threads: int,
+) -> Plan: ...

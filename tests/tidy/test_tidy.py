@@ -1,0 +1,496 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about the source tree that no compiler checks.
+
+Every rule is a function from text to a list of complaints, one line each. Two tests go with it: one
+runs it over the tree, the other, named *_can_fail, feeds it something bad.
+"""
+
+import ast
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__"}
+NOT_OURS |= {".pytest_cache", ".ruff_cache", ".mypy_cache", ".hypothesis"}
+LONGEST_SOURCE = 900  # lines
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+
+
+def files_of_the_tree() -> list[Path]:
+    found = []
+    for folder, subfolders, names in os.walk(ROOT):
+        subfolders[:] = sorted(set(subfolders) - NOT_OURS)
+        found += [Path(folder, name).relative_to(ROOT) for name in sorted(names)]
+    return found
+
+
+def is_cpp(path: Path) -> bool:
+    return path.suffix in {".h", ".cc", ".cu"}
+
+
+def is_python(path: Path) -> bool:
+    return path.suffix in {".py", ".pyi"}
+
+
+def is_code(path: Path) -> bool:
+    return (
+        is_cpp(path)
+        or is_python(path)
+        or path.suffix in {".cmake", ".sh"}
+        or path.name in {"CMakeLists.txt", "Makefile"}
+        or path == Path(".ci/run")
+    )
+
+
+def is_text(path: Path) -> bool:
+    return is_code(path) or path.suffix in {".md", ".toml", ".json", ".txt", ".in", ".yml", ".yaml"}
+
+
+FILES = files_of_the_tree()
+
+
+def check(rule, wanted) -> None:
+    """Fails with what `rule(path, text)` says about the files for which `wanted(path)` holds."""
+    paths = [path for path in FILES if wanted(path)]
+    assert paths, "the rule applies to no file at all: is the tree where the test thinks it is?"
+    accept([line for path in paths for line in rule(path, (ROOT / path).read_bytes().decode())])
+
+
+def accept(complaints: list[str]) -> None:
+    if complaints:
+        pytest.fail("\n".join(complaints), pytrace=False)
+
+
+def without_comments(cpp: str) -> str:
+    """The code with comments blanked out, so that line numbers stay; strings are kept."""
+    token = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+    def blank(match: re.Match[str]) -> str:
+        text = match.group()
+        return text if text.startswith('"') else "\n" * text.count("\n")
+
+    return token.sub(blank, cpp)
+
+
+# The table of parts in src/foreload/README.md, and who includes and links whom.
+
+
+@dataclass(frozen=True)
+class Part:
+    planned: bool
+    may_use: frozenset[str]
+
+
+def parts_table(readme: str) -> dict[str, Part]:
+    rows = re.findall(r"^\| *([a-z]+) *\|(.*)\|([^|]*)\|$", readme, re.MULTILINE)
+    return {
+        name: Part("*planned*" in owns, frozenset(re.findall(r"[a-z]+", uses)))
+        for name, owns, uses in rows
+        if name != "part"
+    }
+
+
+def wrong_table(parts: dict[str, Part]) -> list[str]:
+    """Names that are no part, and parts that use each other in a circle."""
+    wrong = [
+        f"README.md: {name} may include {other}, which is no part"
+        for name, part in parts.items()
+        for other in sorted(part.may_use - parts.keys())
+    ]
+    settled: set[str] = set()
+    while ready := {
+        n for n in parts.keys() - settled if parts[n].may_use & parts.keys() <= settled
+    }:
+        settled |= ready
+    circle = sorted(parts.keys() - settled)
+    return wrong + ([f"README.md: parts include each other: {', '.join(circle)}"] if circle else [])
+
+
+def wrong_folders(parts: dict[str, Part], folders: set[str]) -> list[str]:
+    built = {name for name, part in parts.items() if not part.planned}
+    return [
+        f"src/foreload/{name}: in the table but no folder" for name in sorted(built - folders)
+    ] + [
+        f"src/foreload/{name}: " + ("still marked planned" if name in parts else "not in the table")
+        for name in sorted(folders - built)
+    ]
+
+
+def wrong_includes(path: Path, text: str, parts: dict[str, Part]) -> list[str]:
+    own = path.parts[2]
+    allowed = parts[own].may_use | {own} if own in parts else {own}
+    return [
+        f"{path}: {own} may not include foreload/{other}"
+        for other in re.findall(r'^\s*#\s*include\s*["<]foreload/([^/">]+)', text, re.MULTILINE)
+        if other not in allowed
+    ]
+
+
+def wrong_needs(path: Path, text: str, parts: dict[str, Part]) -> list[str]:
+    """Parts linked through NEEDS or by target name that the table does not allow."""
+    own = path.parts[2]
+    code = re.sub(r"#[^\n]*", "", text)
+    linked = set(re.findall(r"\bforeload(?:_|::)([a-z]+)\b", code)) & parts.keys()
+    for needs in re.findall(r"\bNEEDS\s+([^)]*?)(?=\)|\b[A-Z]{2,})", code):
+        linked |= set(needs.split())
+    allowed = parts[own].may_use | {own} if own in parts else {own}
+    return [f"{path}: {own} may not link {other}" for other in sorted(linked - allowed)]
+
+
+def the_parts() -> dict[str, Part]:
+    return parts_table((ROOT / "src/foreload/README.md").read_text("utf-8"))
+
+
+def in_a_part(path: Path) -> bool:
+    return path.parts[:2] == ("src", "foreload") and len(path.parts) > 3
+
+
+SAMPLE_TABLE = """
+| part | owns | may include |
+|---|---|---|
+| base | hashing | – |
+| plan | orders | base |
+| sim | *planned*: a clock | base, plan |
+"""
+
+
+def test_table_is_read():
+    parts = parts_table(SAMPLE_TABLE)
+    assert parts == {
+        "base": Part(False, frozenset()),
+        "plan": Part(False, frozenset({"base"})),
+        "sim": Part(True, frozenset({"base", "plan"})),
+    }
+    assert {"base", "plan", "cli"} <= the_parts().keys()
+
+
+def test_table():
+    accept(wrong_table(the_parts()))
+
+
+def test_table_can_fail():
+    assert wrong_table(parts_table("| base | x | nothing |\n")) == [
+        "README.md: base may include nothing, which is no part"
+    ]
+    circle = parts_table("| base | x | plan |\n| plan | x | base |\n| cli | x | – |\n")
+    assert wrong_table(circle) == ["README.md: parts include each other: base, plan"]
+
+
+def test_folders():
+    folders = {path.parts[2] for path in FILES if in_a_part(path)}
+    accept(wrong_folders(the_parts(), folders))
+
+
+def test_folders_can_fail():
+    parts = parts_table(SAMPLE_TABLE)
+    assert wrong_folders(parts, {"base", "plan"}) == []
+    assert wrong_folders(parts, {"base", "sim", "util"}) == [
+        "src/foreload/plan: in the table but no folder",
+        "src/foreload/sim: still marked planned",
+        "src/foreload/util: not in the table",
+    ]
+
+
+def test_includes():
+    parts = the_parts()
+    check(
+        lambda path, text: wrong_includes(path, text, parts),
+        lambda path: in_a_part(path) and is_cpp(path),
+    )
+
+
+def test_includes_can_fail():
+    parts = parts_table(SAMPLE_TABLE)
+    code = '#include "foreload/base/hash.h"\n#include "foreload/plan/order.h"\n'
+    assert wrong_includes(Path("src/foreload/plan/order.cc"), code, parts) == []
+    assert wrong_includes(Path("src/foreload/base/hash.cc"), code, parts) == [
+        "src/foreload/base/hash.cc: base may not include foreload/plan"
+    ]
+    assert wrong_includes(Path("src/foreload/util/x.cc"), code, parts) != []
+
+
+def test_needs():
+    parts = the_parts()
+    check(
+        lambda path, text: wrong_needs(path, text, parts),
+        lambda path: in_a_part(path) and path.name == "CMakeLists.txt",
+    )
+
+
+def test_needs_can_fail():
+    parts = parts_table(SAMPLE_TABLE)
+    path = Path("src/foreload/plan/CMakeLists.txt")
+    declared = "foreload_part(plan\n  SOURCES a.cc\n  NEEDS {}\n  PRIVATE fmt::fmt-header-only)\n"
+    assert wrong_needs(path, declared.format("base"), parts) == []
+    assert wrong_needs(path, declared.format("base sim"), parts) == [
+        f"{path}: plan may not link sim"
+    ]
+    by_hand = "foreload_part(plan SOURCES a.cc)\ntarget_link_libraries(foreload_plan PUBLIC {})\n"
+    assert wrong_needs(path, by_hand.format("foreload_base"), parts) == []
+    assert wrong_needs(path, by_hand.format("foreload::sim"), parts) != []
+
+
+# How a file begins.
+
+
+def wrong_start(path: Path, text: str) -> list[str]:
+    if any(SPDX in line for line in text.splitlines()[:2]):
+        return []
+    return [f"{path}: the first two lines do not say {SPDX}"]
+
+
+def wrong_header(path: Path, text: str) -> list[str]:
+    """A header is guarded and says, in words, what it is for."""
+    wrong = []
+    if not re.search(r"^#pragma once$", text, re.MULTILINE):
+        wrong.append(f"{path}: no #pragma once")
+    prose = [
+        line
+        for line in re.findall(r"//(.*)", text)
+        if SPDX not in line and not line.startswith(" namespace") and len(line.split()) >= 3
+    ]
+    return wrong if prose else [*wrong, f"{path}: no comment that says what this is for"]
+
+
+def test_start():
+    check(wrong_start, is_code)
+
+
+def test_start_can_fail():
+    assert wrong_start(Path("a.sh"), f"#!/bin/sh\n# {SPDX}\n") == []
+    assert wrong_start(Path("a.sh"), f"#!/bin/sh\n#\n# {SPDX}\n") != []
+    assert wrong_start(Path("a.h"), "#pragma once\n") != []
+    assert wrong_start(Path("a.h"), "") != []
+
+
+def test_headers():
+    check(wrong_header, lambda path: path.parts[0] == "src" and path.suffix == ".h")
+
+
+def test_headers_can_fail():
+    start, end = f"// {SPDX}\n", "}  // namespace foreload::plan::inner\n"
+    prose = "// Sizes as people write them.\n"
+    assert wrong_header(Path("a.h"), start + prose + "#pragma once\n" + end) == []
+    assert wrong_header(Path("a.h"), start + prose + end) == ["a.h: no #pragma once"]
+    assert wrong_header(Path("a.h"), start + "#pragma once\n" + end) == [
+        "a.h: no comment that says what this is for"
+    ]
+
+
+# Nothing left over.
+
+CPP_OUTPUT = re.compile(
+    r"std::(?:cout|cerr|clog)\b|std::print(?:ln)?\b|fmt::print(?:ln)?\b"
+    r"|\b(?:v|f|vf)?printf\s*\(|\bf?puts\s*\("
+)
+# Split, so that this file does not complain about itself.
+UNFINISHED = re.compile(r"\b(?:TO" + "DO|FIX" + "ME|XX" + "X|HA" + r"CK)\b")
+
+
+def cpp_output(path: Path, text: str) -> list[str]:
+    return [
+        f"{path}:{number}: prints: {line.strip()}"
+        for number, line in enumerate(without_comments(text).splitlines(), 1)
+        if CPP_OUTPUT.search(line)
+    ]
+
+
+def python_calls(path: Path, text: str, names: set[str]) -> list[str]:
+    return [
+        f"{path}:{node.lineno}: calls {node.func.id}()"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+    ]
+
+
+def python_debugger(path: Path, text: str) -> list[str]:
+    debuggers = {"pdb", "ipdb"}
+    found = python_calls(path, text, {"breakpoint"})
+    for node in ast.walk(ast.parse(text)):
+        modules: list[str | None] = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [node.module]
+        found += [f"{path}:{node.lineno}: imports {name}" for name in modules if name in debuggers]
+    return found
+
+
+def unfinished(path: Path, text: str) -> list[str]:
+    return [
+        f"{path}:{number}: unfinished: {line.strip()}"
+        for number, line in enumerate(text.splitlines(), 1)
+        if UNFINISHED.search(line)
+    ]
+
+
+def may_not_print(path: Path) -> bool:
+    allowed = path.parts[2] == "cli" or path == Path("src/foreload/base/progress.cc")
+    return is_cpp(path) and not allowed
+
+
+def test_cpp_output():
+    check(cpp_output, lambda path: in_a_part(path) and may_not_print(path))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'std::cout << "here";',
+        'std::cerr << "here";',
+        'printf("here");',
+        'std::fprintf(stderr, "here");',
+        'puts("here");',
+        'std::println("here");',
+        'fmt::print("here");',
+    ],
+)
+def test_cpp_output_can_fail(line):
+    assert cpp_output(Path("a.cc"), f"int x;\n  {line}\n") == [f"a.cc:2: prints: {line}"]
+
+
+def test_cpp_output_spares_what_does_not_print():
+    code = (
+        '// not std::cout\nsnprintf(buffer, n, "x");\n/* puts(\n */ outputs(x); fmt::format("x");\n'
+    )
+    assert cpp_output(Path("a.cc"), code) == []
+    assert not may_not_print(Path("src/foreload/cli/main.cc"))
+    assert not may_not_print(Path("src/foreload/base/progress.cc"))
+    assert may_not_print(Path("src/foreload/base/bytes.cc"))
+
+
+def test_python_output():
+    check(
+        lambda path, text: python_calls(path, text, {"print"}),
+        lambda path: (
+            path.parts[:2] == ("python", "foreload") and is_python(path) and path.name != "plot.py"
+        ),
+    )
+
+
+def test_python_output_can_fail():
+    assert python_calls(Path("a.py"), "x = 1\nprint(x)\n", {"print"}) == ["a.py:2: calls print()"]
+    assert python_calls(Path("a.py"), '"""print(x) shows x"""\nf.print(x)\n', {"print"}) == []
+
+
+def test_python_debugger():
+    check(python_debugger, is_python)
+
+
+@pytest.mark.parametrize(
+    "line", ["breakpoint()", "import pdb", "from pdb import set_trace", "import os, pdb"]
+)
+def test_python_debugger_can_fail(line):
+    assert len(python_debugger(Path("a.py"), f"x = 1\n{line}\n")) == 1
+
+
+def test_nothing_unfinished():
+    check(unfinished, is_text)
+
+
+@pytest.mark.parametrize("word", ["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"])
+def test_nothing_unfinished_can_fail(word):
+    assert unfinished(Path("a.cc"), f"int x;\n// {word}: later\n") == [
+        f"a.cc:2: unfinished: // {word}: later"
+    ]
+    assert unfinished(Path("a.cc"), 'mkstemp("XXXXXX");\n') == []
+
+
+# Shape of a file.
+
+
+def too_long(path: Path, text: str) -> list[str]:
+    lines = text.count("\n")
+    return [f"{path}: {lines} lines, at most {LONGEST_SOURCE}"] if lines > LONGEST_SOURCE else []
+
+
+def wrong_whitespace(path: Path, text: str) -> list[str]:
+    wrong = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line != line.rstrip():
+            wrong.append(f"{path}:{number}: space at the end of the line")
+        if "\t" in line and path.name != "Makefile":
+            wrong.append(f"{path}:{number}: tab")
+    if text and (not text.endswith("\n") or text.endswith("\n\n")):
+        wrong.append(f"{path}: must end with exactly one newline")
+    return wrong
+
+
+def test_length():
+    check(too_long, lambda path: path.parts[0] == "src")
+
+
+def test_length_can_fail():
+    assert too_long(Path("a.cc"), "\n" * LONGEST_SOURCE) == []
+    assert too_long(Path("a.cc"), "\n" * (LONGEST_SOURCE + 1)) != []
+
+
+def test_whitespace():
+    check(wrong_whitespace, is_text)
+
+
+@pytest.mark.parametrize("text", ["a \n", "a\r\n", "\ta\n", "a", "a\n\n"])
+def test_whitespace_can_fail(text):
+    assert len(wrong_whitespace(Path("a.cc"), text)) == 1
+    assert wrong_whitespace(Path("Makefile"), "a:\n\tb\n") == []
+
+
+# What the documents say.
+
+
+def dead_links(path: Path, text: str, root: Path = ROOT) -> list[str]:
+    """Relative links, in line or as a reference, whose target does not exist."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    prose = re.sub(r"`[^`\n]*`", "code", prose)
+    targets = re.findall(r"\]\(\s*<?([^)\s>]+)", prose)
+    targets += re.findall(r"^\[[^\]]+\]:\s*<?([^\s>]+)", prose, re.MULTILINE)
+    return [
+        f"{path}: link to {target}, which is not there"
+        for target in targets
+        if not re.match(r"[a-z]+:|#", target)
+        and not (root / path.parent / target.partition("#")[0]).exists()
+    ]
+
+
+def wrong_changelog(cmake: str, changelog: str) -> list[str]:
+    version = re.search(r"project\(foreload VERSION ([0-9.]+)", cmake)
+    if not version:
+        return ["CMakeLists.txt: no project(foreload VERSION ...)"]
+    if not re.search(rf"^## \[?{re.escape(version[1])}(?![0-9.])", changelog, re.MULTILINE):
+        return [f"CHANGELOG.md: no section for version {version[1]}"]
+    return []
+
+
+def test_links():
+    check(dead_links, lambda path: path.suffix == ".md")
+
+
+def test_links_can_fail(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/impl.md").touch()
+    fine = (
+        "[a](impl.md#files) [b](../docs) [c](https://x.org/y) [d](#here) `[e](f)`\n\n[g]: impl.md\n"
+    )
+    assert dead_links(Path("docs/a.md"), fine, tmp_path) == []
+    for bad in ["[a](gone.md)", "![a](<gone.png>)", "[a](../impl.md#x)", "text\n\n[a]: gone.md"]:
+        assert len(dead_links(Path("docs/a.md"), bad, tmp_path)) == 1
+
+
+def test_changelog():
+    cmake, changelog = (
+        (ROOT / name).read_text("utf-8") for name in ("CMakeLists.txt", "CHANGELOG.md")
+    )
+    accept(wrong_changelog(cmake, changelog))
+
+
+def test_changelog_can_fail():
+    cmake = "project(foreload VERSION 0.2.0 LANGUAGES CXX)"
+    assert wrong_changelog(cmake, "# Changes\n\n## [0.2.0] - unreleased\n") == []
+    assert wrong_changelog(cmake, "## 0.2.0\n") == []
+    assert wrong_changelog(cmake, "## 0.2.01\n") != []
+    assert wrong_changelog(cmake, "## 0.1.0\nas in 0.2.0\n") != []
+    assert wrong_changelog("", "## 0.2.0\n") != []
