@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Durations with quantiles, in constant memory: buckets grow by about 3 %, from a microsecond to
+// hours, so any quantile is right to 3 %; the largest value is exact. For one thread.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+
+namespace foreload {
+
+class DurationHistogram {
+ public:
+  void add(std::chrono::nanoseconds duration);
+  void clear();
+
+  uint64_t count() const { return count_; }
+  std::chrono::nanoseconds sum() const { return std::chrono::nanoseconds(sum_); }
+  std::chrono::nanoseconds largest() const { return std::chrono::nanoseconds(largest_); }
+  // The smallest recorded duration that `share` of all are not above; 0 without any.
+  // REQUIRES: 0 <= share <= 1.
+  std::chrono::nanoseconds quantile(double share) const;
+
+ private:
+  // 32 buckets per power of two above 1024 ns, one bucket below.
+  static constexpr int kPerDoubling = 32;
+  static constexpr int kDoublings = 34;
+  static size_t bucket_of(uint64_t nanoseconds);
+  static uint64_t upper_bound(size_t bucket);
+
+  std::array<uint64_t, 1 + kPerDoubling * kDoublings> buckets_{};
+  uint64_t count_ = 0;
+  uint64_t sum_ = 0;
+  uint64_t largest_ = 0;
+};
+
+}  // namespace foreload

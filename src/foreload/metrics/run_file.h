@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The record of a run: JSON lines, the first says what ran (format version, settings, plan digest),
+// then one object per epoch, appended and synced as each ends, so that a crash loses at most the
+// epoch it happened in. For one thread.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "foreload/base/result.h"
+
+namespace foreload {
+
+inline constexpr int kRunFileVersion = 1;
+
+class RunFile {
+ public:
+  // Creates or replaces the file. `header` is a JSON object without braces' worth of line feeds; the
+  // key "foreload_run" with the format version is added in front. Fails with `unreadable`.
+  static Result<RunFile> create(const std::filesystem::path& file, std::string_view header);
+  RunFile(RunFile&& other) noexcept;
+  RunFile& operator=(RunFile&& other) noexcept;
+  ~RunFile();
+
+  // Appends one JSON object as a line and syncs. Fails with `unreadable`; the run should go on.
+  Result<void> append(std::string_view object);
+
+ private:
+  RunFile(int descriptor, std::filesystem::path file);
+  int descriptor_ = -1;
+  std::filesystem::path file_;
+};
+
+}  // namespace foreload

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any source made slower and worse, for tests and benchmarks: bandwidth shared by all reads, latency
+// per read, faults and stalls, all decided by a seed.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "foreload/sources/source.h"
+
+namespace foreload {
+
+struct Shape {
+  double bytes_per_second = 0;  // of all reads together; 0: no limit
+  // Total bandwidth by number of reads in flight, replaces bytes_per_second where given.
+  std::function<double(unsigned in_flight)> curve;
+  std::chrono::microseconds latency{0};  // added to every read
+  unsigned most_in_flight = 0;           // further reads wait; 0: no limit
+  double fault_share = 0;                // of reads; answered with `fault`
+  Fault fault = Fault::transient;
+  double stall_share = 0;  // of reads; they take `stall` longer
+  std::chrono::milliseconds stall{0};
+  // Whether a given read never comes back (its deadline answers it). By object and try.
+  std::function<bool(uint32_t object, unsigned attempt)> hangs;
+  uint64_t seed = 0;
+};
+
+// `make_inner` is called once with the callback the inner source must use.
+std::unique_ptr<Source> shape_source(
+    std::function<std::unique_ptr<Source>(Source::Answered)> make_inner, Shape shape,
+    Source::Answered answered);
+
+}  // namespace foreload
