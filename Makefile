@@ -19,9 +19,9 @@ fixed_addresses = $(shell setarch $$(uname -m) -R true 2>/dev/null && echo setar
 # An environment whose Python is gone is of no use.
 $(shell [ -x $(python) ] || rm -rf .venv)
 
-.PHONY: help demo test build bench lint sanitize soak
+.PHONY: help demo test build bench bench-engine lint sanitize soak
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-9s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-13s %s\n", $$1, $$2 }'
 
 demo: $(stamps)/package ## plan ImageNet-1k on 16 ranks with two placements and compare them
 	@scripts/demo.sh
@@ -37,6 +37,9 @@ bench: system-tests build-release ## build as shipped and run every benchmark
 	@benches=$$(find build/release/bench -name '*_bench' -type f -executable | sort); \
 	  [ -n "$$benches" ] || { echo "[bench] no program *_bench in build/release/bench" >&2; exit 1; }; \
 	  for bench in $$benches; do echo "[bench] $$bench"; "$$bench"; done
+
+bench-engine: system-tests build-release $(stamps)/package $(stamps)/dev-tools ## the engine against torch on slow storage
+	@$(python) bench/engine/run.py --out build/bench $(EXPERIMENTS)
 
 lint: $(stamps)/dev-tools ## clang-format, ruff, mypy
 	@echo "[lint] clang-format"
@@ -88,4 +91,4 @@ $(presets:%=test-%): test-%: build-%
 
 test-python: $(stamps)/dev-tools
 	@echo "[test] Python"
-	@$(python) -m pytest -m 'not soak' tests/python tests/tidy tests/install 2>&1 | tee build/test-python.log
+	@$(python) -m pytest -m 'not soak' tests/python tests/tidy tests/install tests/bench 2>&1 | tee build/test-python.log

@@ -74,5 +74,6 @@ void register_dataset(py::module_& module);
 void register_order(py::module_& module);
 void register_sizes(py::module_& module);
 void register_plan(py::module_& module);
+void register_reader(py::module_& module);
 
 }  // namespace foreload::python

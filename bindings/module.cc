@@ -75,6 +75,7 @@ PYBIND11_MODULE(_core, module) {
   register_order(module);
   register_sizes(module);
   register_plan(module);
+  register_reader(module);
 }
 
 }  // namespace foreload::python

@@ -6,6 +6,8 @@ target_compile_features(foreload_flags INTERFACE cxx_std_20)
 target_compile_options(foreload_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                                                 -Wno-sign-conversion -Wno-missing-field-initializers
                                                 -Wnon-virtual-dtor)
+# g++ 12 and 13 warn of uninitialised members of variants that are moved.
+target_compile_options(foreload_flags INTERFACE -Wno-maybe-uninitialized)
 if(FORELOAD_WERROR)
   target_compile_options(foreload_flags INTERFACE -Werror)
 endif()

@@ -5,6 +5,7 @@ foreload.order(...)   the samples a rank reads in an epoch, exactly those of tor
 foreload.find(...)    who reads a sample, and when
 foreload.plan(...)    what a training job reads, keeps where, and costs
 foreload.Index        the samples of a folder: names, sizes, labels
+foreload.Reader       batches of bytes, cached in memory and on disk
 """
 
 from foreload._core import (
@@ -19,12 +20,14 @@ from foreload._core import (
 from foreload._dataset import list_folder, read_index
 from foreload._order import batches, find, order
 from foreload._plan import plan
+from foreload._reader import Reader
 
 __all__ = [
     "NO_OWNER",
     "CorruptError",
     "Index",
     "Plan",
+    "Reader",
     "__version__",
     "batches",
     "find",

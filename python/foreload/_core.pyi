@@ -177,3 +177,54 @@ def make_plan(
     held: npt.NDArray[np.int64] | None,
     threads: int,
 ) -> Plan: ...
+
+@final
+class ReaderBatch:
+    """Samples of one batch as bytes."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch the batch belongs to."""
+    @property
+    def indices(self) -> npt.NDArray[np.int64]:
+        """Whose bytes these are."""
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """The class of each sample."""
+    @property
+    def data(self) -> list[memoryview]:
+        """The bytes of each sample, read-only."""
+    def __len__(self) -> int: ...
+
+@final
+class ReaderCore:
+    """The engine behind foreload.Reader."""
+
+    def next(self) -> ReaderBatch | None: ...
+    def seek(self, epoch: int, start: int) -> None: ...
+    def batches_in(self, epoch: int) -> int: ...
+    def stats_json(self) -> str: ...
+    def epoch_json(self) -> str: ...
+
+def open_reader(
+    *,
+    dataset: str,
+    extensions: list[str] | None,
+    index: str,
+    revalidate: bool,
+    rank: int,
+    ranks: int,
+    order: str,
+    seed: int,
+    pad: str,
+    epochs: int | None,
+    first_epoch: int,
+    start: int,
+    batch_size: int,
+    drop_last: bool,
+    memory: int,
+    disks: list[tuple[str, int]],
+    staging: int,
+    skip_bad_samples: bool,
+    deadline: float,
+) -> ReaderCore: ...

@@ -4,6 +4,7 @@
 Installs build/dev into a temporary prefix; `make build` makes it.
 """
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,32 @@ def test_consumer_sees_errors_as_values(consumer):
     done = subprocess.run([consumer, "2 parsecs"], capture_output=True, text=True)
     assert done.returncode == 1
     assert "parsecs" in done.stderr
+
+
+def test_cpp_example_delivers_what_the_program_delivers(prefix, tmp_path):
+    for number in range(40):
+        path = tmp_path / "data" / f"class{number % 2}" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes([number]) * (1000 + 37 * number))
+    build = tmp_path / "build"
+    run(
+        "cmake",
+        "-S",
+        ROOT / "examples/cpp",
+        "-B",
+        build,
+        "-G",
+        "Ninja",
+        f"-DCMAKE_PREFIX_PATH={prefix}",
+    )
+    run("cmake", "--build", build)
+    example = run(build / "read", tmp_path / "data", "2", "1MiB").split()
+    report = json.loads(
+        run(prefix / "bin/foreload", "read", tmp_path / "data", "--epochs", "2", "--json")
+    )
+    assert [word for word in example if len(word) == 16] == [
+        epoch["digest"] for epoch in report["epochs"]
+    ]
 
 
 def test_programs_agree_on_the_version(prefix):

@@ -47,6 +47,8 @@ std::vector<uint64_t> used_bytes(const World& w, const Placement& placement) {
     const Owner owner = placement.owner(sample);
     if (owner.rank != kNoOwner && placement.kind() != PlacementKind::independent)
       used[owner.rank * tiers + owner.tier] += w.sizes[sample];
+    if (placement.backing(sample) != kNoTier)
+      used[owner.rank * tiers + placement.backing(sample)] += w.sizes[sample];
     if (placement.holdings().empty()) continue;
     for (const auto& [rank, count] : tally.of(sample)) {
       if (rank == owner.rank && placement.kind() != PlacementKind::independent) continue;
@@ -209,6 +211,34 @@ TEST(Cover, LetsHeldSamplesStayWhereTheyAre) {
   }
   EXPECT_EQ(covered(placement, 100), 100u);
   expect_within_capacity(w, placement);
+}
+
+TEST(Cover, BacksUpMemoryOnADiskWithRoom) {
+  const auto w = world(*Sizes::uniform(100, 10), 2, 6, {{{"memory", 200, 2}, {"disk", 500, 1}}});
+  const auto placement = std::move(*place_cover(w.table, w.sizes, w.capacities));
+  expect_within_capacity(w, placement);
+  uint64_t backed = 0;
+  for (uint64_t sample = 0; sample < 100; ++sample) {
+    const bool in_memory = placement.owner(sample).tier == 0;
+    backed += placement.backing(sample) == 1 ? 1 : 0;
+    EXPECT_TRUE(in_memory || placement.backing(sample) == kNoTier);
+  }
+  EXPECT_EQ(backed, 40u);  // all that memory holds: the disks have room for everything
+}
+
+TEST(Cover, LiftsHeldSamplesToAFasterTierWithRoom) {
+  const auto w = world(*Sizes::uniform(100, 10), 1, 6, {{{"memory", 300, 2}, {"disk", 1000, 1}}});
+  std::vector<Held> held;
+  for (uint64_t sample = 0; sample < 100; ++sample) held.push_back({sample, 0, 1});
+  const auto placement = std::move(*place_cover(w.table, w.sizes, w.capacities, {.held = held}));
+  expect_within_capacity(w, placement);
+  uint64_t lifted = 0;
+  for (uint64_t sample = 0; sample < 100; ++sample) {
+    if (placement.owner(sample).tier != 0) continue;
+    ++lifted;
+    EXPECT_EQ(placement.backing(sample), 1u);
+  }
+  EXPECT_EQ(lifted, 30u);
 }
 
 TEST(Cover, CanBeCancelled) {

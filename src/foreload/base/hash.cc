@@ -10,6 +10,23 @@ uint64_t checksum64(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
+struct Checksum64::State {
+  XXH3_state_t xxh;
+};
+
+Checksum64::Checksum64() : state_(std::make_unique<State>()) {
+  XXH3_64bits_reset(&state_->xxh);
+}
+Checksum64::~Checksum64() = default;
+
+void Checksum64::add(std::span<const std::byte> bytes) {
+  if (!bytes.empty()) XXH3_64bits_update(&state_->xxh, bytes.data(), bytes.size());
+}
+
+uint64_t Checksum64::value() const {
+  return XXH3_64bits_digest(&state_->xxh);
+}
+
 std::string Digest::hex() const {
   return fmt::format("{:016x}{:016x}", high, low);
 }

@@ -17,6 +17,22 @@ namespace foreload {
 
 uint64_t checksum64(std::span<const std::byte> bytes);
 
+// The checksum of bytes that come in pieces.
+class Checksum64 {
+ public:
+  Checksum64();
+  ~Checksum64();
+  Checksum64(const Checksum64&) = delete;
+  Checksum64& operator=(const Checksum64&) = delete;
+
+  void add(std::span<const std::byte> bytes);
+  uint64_t value() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 struct Digest {
   uint64_t high = 0;
   uint64_t low = 0;

@@ -47,5 +47,6 @@ inline tl::unexpected<Error> fail(ErrorKind kind, std::string message) {
   declaration = std::move(*FORELOAD_JOIN(result_, __LINE__))
 
 // The same for Result<void>.
-#define FORELOAD_CHECK(expression) \
-  if (auto result = (expression); !result) return tl::unexpected(std::move(result).error())
+#define FORELOAD_CHECK(expression)                                                               \
+  if (auto FORELOAD_JOIN(checked_, __LINE__) = (expression); !FORELOAD_JOIN(checked_, __LINE__)) \
+  return tl::unexpected(std::move(FORELOAD_JOIN(checked_, __LINE__)).error())

@@ -43,9 +43,11 @@ int run_program(int argc, char** argv) {
   app.footer(
       "foreload plot draws what --json prints. Sizes are written 2GiB, 2GB, 512MiB, 100KiB "
       "or 12345B.");
-  const std::map<std::string, Run> verbs{{"order", add_order(app)}, {"plan", add_plan(app)}};
+  const std::map<std::string, Run> verbs{
+      {"order", add_order(app)}, {"plan", add_plan(app)}, {"read", add_read(app)}};
   if (argc > 1 && argv[1][0] != '-' && !verbs.contains(argv[1]))
-    return complain(fmt::format("unknown verb '{}': use order, plan or plot", argv[1]), kBadInput);
+    return complain(fmt::format("unknown verb '{}': use order, plan, plot or read", argv[1]),
+                    kBadInput);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // --help and --version

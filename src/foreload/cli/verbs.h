@@ -20,5 +20,6 @@ inline constexpr int kBadInput = 2;  // what was asked for, or the data it names
 
 Run add_order(CLI::App& app);
 Run add_plan(CLI::App& app);
+Run add_read(CLI::App& app);
 
 }  // namespace foreload::cli

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Durations with quantiles, in constant memory: buckets grow by about 3 %, from a microsecond to
-// hours, so any quantile is right to 3 %; the largest value is exact. For one thread.
+// Durations with quantiles, in constant memory: buckets are about 3 % wide, from a microsecond to
+// five hours, so any quantile is right to 3 %; count, sum and the largest value are exact. What
+// lasts less than a microsecond counts as one, in quantiles. For one thread.
 #pragma once
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 namespace foreload {
@@ -23,11 +25,11 @@ class DurationHistogram {
   std::chrono::nanoseconds quantile(double share) const;
 
  private:
-  // 32 buckets per power of two above 1024 ns, one bucket below.
-  static constexpr int kPerDoubling = 32;
-  static constexpr int kDoublings = 34;
+  // 32 buckets of equal width per power of two from 1024 ns on, one bucket below.
+  static constexpr size_t kPerDoubling = 32;
+  static constexpr size_t kDoublings = 34;
   static size_t bucket_of(uint64_t nanoseconds);
-  static uint64_t upper_bound(size_t bucket);
+  static uint64_t middle_of(size_t bucket);
 
   std::array<uint64_t, 1 + kPerDoubling * kDoublings> buckets_{};
   uint64_t count_ = 0;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "foreload/base/result.h"
@@ -16,18 +17,22 @@ inline constexpr int kRunFileVersion = 1;
 
 class RunFile {
  public:
-  // Creates or replaces the file. `header` is a JSON object without braces' worth of line feeds; the
-  // key "foreload_run" with the format version is added in front. Fails with `unreadable`.
+  // Creates or replaces the file. `header` is a JSON object; it becomes the first line, with the
+  // format version as "foreload_run" in front. Fails with `unreadable`, and with `invalid` if the
+  // header is no JSON object.
   static Result<RunFile> create(const std::filesystem::path& file, std::string_view header);
   RunFile(RunFile&& other) noexcept;
   RunFile& operator=(RunFile&& other) noexcept;
   ~RunFile();
 
-  // Appends one JSON object as a line and syncs. Fails with `unreadable`; the run should go on.
+  // Appends one JSON object as a line and syncs. Fails like create(), and then leaves the file as
+  // it was; the run should go on.
   Result<void> append(std::string_view object);
 
  private:
   RunFile(int descriptor, std::filesystem::path file);
+  Result<void> write_line(std::string line);
+
   int descriptor_ = -1;
   std::filesystem::path file_;
 };

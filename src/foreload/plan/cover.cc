@@ -50,7 +50,9 @@ class Cover {
     FORELOAD_CHECK(find_favourites());
     place_all(/*in_first_epoch=*/true);
     if (!all_in_first_epoch_) place_all(/*in_first_epoch=*/false);
-    if (room_.largest() >= std::max<uint64_t>(1, sizes_.mean()) && highest_ > 0) {
+    if (!options_.held.empty()) promote();
+    if (has_room_left()) back_up();
+    if (has_room_left() && highest_ > 0) {
       FORELOAD_TRY(HoldingRule replicas, fill_by_count(table_, sizes_, room_.flat(), highest_,
                                                        builder_.placement.owner_ranks(), options_));
       builder_.set_holdings(std::move(replicas));
@@ -59,6 +61,45 @@ class Cover {
   }
 
  private:
+  bool has_room_left() const { return room_.largest() >= std::max<uint64_t>(1, sizes_.mean()); }
+
+  // Held samples lie where an earlier run left them. The most-read of a rank get a copy on a faster
+  // tier if there is room; the one that is there remains.
+  void promote() {
+    if (!has_room_left()) return;
+    std::vector<uint32_t> own(table_.samples());
+    for (uint64_t sample = 0; sample < table_.samples(); ++sample) {
+      const Owner owner = builder_.placement.owner(sample);
+      if (owner.rank == kNoOwner || owner.tier == 0) continue;
+      for (const auto& [rank, count] : tally_.of(sample))
+        own[sample] += rank == owner.rank ? count : 0;
+    }
+    for (uint32_t level = highest_; level > 0; --level) {
+      for (uint64_t sample = 0; sample < table_.samples(); ++sample) {
+        if (own[sample] != level) continue;
+        const Owner owner = builder_.placement.owner(sample);
+        const uint32_t tier = room_.fastest_with(owner.rank, sizes_[sample]);
+        if (tier >= owner.tier) continue;
+        take(sample, {owner.rank, tier});
+        builder_.set_backing(sample, owner.tier);
+      }
+    }
+  }
+
+  // A second copy on a slower tier of the owner, which may outlive the run.
+  void back_up() {
+    for (uint64_t sample = 0; sample < table_.samples(); ++sample) {
+      const Owner owner = builder_.placement.owner(sample);
+      if (owner.rank == kNoOwner || builder_.placement.backing(sample) != kNoTier) continue;
+      for (uint32_t tier = owner.tier + 1; tier < room_.tiers(); ++tier) {
+        if (!room_.fits(owner.rank, tier, sizes_[sample])) continue;
+        room_.take({owner.rank, tier}, sizes_[sample]);
+        builder_.set_backing(sample, tier);
+        break;
+      }
+    }
+  }
+
   // A copy that exists stays where it is; of several the first one named becomes the owner's.
   void keep_held() {
     for (const Held& held : options_.held) {

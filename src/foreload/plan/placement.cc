@@ -21,9 +21,9 @@ Result<Capacities> Capacities::of(uint32_t ranks, std::vector<std::vector<Tier>>
   for (auto& list : tiers) {
     std::stable_sort(list.begin(), list.end(),
                      [](const Tier& a, const Tier& b) { return a.speed > b.speed; });
-    if (list.size() > UINT8_MAX)
+    if (list.size() >= kNoTier)
       return fail(ErrorKind::invalid,
-                  fmt::format("a rank has {} tiers: give at most {}", list.size(), UINT8_MAX));
+                  fmt::format("a rank has {} tiers: give at most {}", list.size(), kNoTier - 1));
     for (size_t tier = capacities.names_.size(); tier < list.size(); ++tier)
       capacities.names_.push_back(list[tier].name);
   }

@@ -6,7 +6,9 @@
 //
 //   cover        every sample gets one owner until capacity is used up: the rank that reads it most
 //                often and still has room. The most-read samples lie on the owner's fastest tier.
-//                Capacity left after everything has an owner goes to replicas.
+//                Capacity left after everything has an owner goes to second copies: first on the
+//                owner's slower tiers, so that the next run finds on disk what this one has in
+//                memory, then to replicas on other ranks.
 //   independent  the published scheme: each rank keeps what it reads most often, whatever the
 //                others keep. Some samples are kept many times, some nowhere.
 //   computed     owners follow from a keyed permutation and prefix sums of capacity, without
@@ -36,6 +38,7 @@ namespace foreload {
 enum class PlacementKind : uint8_t { cover, independent, computed };
 
 inline constexpr uint32_t kNoOwner = UINT32_MAX;
+inline constexpr uint32_t kNoTier = UINT8_MAX;
 
 // One level of a rank's own storage.
 struct Tier {
@@ -69,7 +72,8 @@ class Capacities {
   std::vector<std::string> names_;  // by tier, as the first rank that has it calls it
 };
 
-// A copy that exists before the run; its holder stays its owner as long as it has room.
+// A copy that exists before the run; its holder stays its owner as long as it has room. It may get
+// a second copy on a faster tier.
 struct Held {
   uint64_t sample;
   uint32_t rank;
@@ -128,9 +132,14 @@ class Placement {
 
   PlacementKind kind() const { return kind_; }
   Owner owner(uint64_t sample) const;
+  // The slower tier on which the owner keeps a second copy, or kNoTier.
+  uint32_t backing(uint64_t sample) const {
+    return backing_.empty() ? kNoTier : uint32_t{backing_[sample]};
+  }
   // By sample, kNoOwner where nobody keeps it. Empty for `computed`.
   std::span<const uint32_t> owner_ranks() const { return ranks_; }
   std::span<const uint8_t> owner_tiers() const { return tiers_; }
+  std::span<const uint8_t> backing_tiers() const { return backing_; }  // empty if there is none
   // Copies beside the owners'; empty for `computed`.
   const HoldingRule& holdings() const { return holdings_; }
   // For `computed`: adds to slots[t] how many samples are kept on tier t of any rank.
@@ -145,6 +154,7 @@ class Placement {
   PlacementKind kind_ = PlacementKind::cover;
   std::vector<uint32_t> ranks_;
   std::vector<uint8_t> tiers_;
+  std::vector<uint8_t> backing_;
   HoldingRule holdings_;
   std::shared_ptr<const Computed> computed_;
 };

@@ -24,6 +24,11 @@ struct PlacementBuilder {
     placement.ranks_[sample] = owner.rank;
     placement.tiers_[sample] = static_cast<uint8_t>(owner.tier);
   }
+  void set_backing(uint64_t sample, uint32_t tier) {
+    if (placement.backing_.empty())
+      placement.backing_.assign(placement.ranks_.size(), static_cast<uint8_t>(kNoTier));
+    placement.backing_[sample] = static_cast<uint8_t>(tier);
+  }
   void set_holdings(HoldingRule rule) { placement.holdings_ = std::move(rule); }
   void set_computed(std::shared_ptr<const Placement::Computed> computed) {
     placement.computed_ = std::move(computed);

@@ -15,7 +15,7 @@ namespace {
 
 // Changes whenever the same job would be planned differently, so that ranks of different versions
 // notice.
-constexpr uint32_t kPlanVersion = 1;
+constexpr uint32_t kPlanVersion = 2;
 // Counting more epochs than this says nothing new about who reads what most often.
 constexpr uint64_t kMostCountedEpochs = 4096;
 constexpr uint32_t kMostRanks = 1 << 24;
@@ -142,6 +142,7 @@ Digest Plan::compute_digest() const {
       .add(placement_.kind())
       .add(placement_.owner_ranks())
       .add(placement_.owner_tiers())
+      .add(placement_.backing_tiers())
       .add(placement_.holdings().limits());
   return digest.digest();
 }

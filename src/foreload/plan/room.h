@@ -30,6 +30,7 @@ class Room {
   // REQUIRES: fits(owner.rank, owner.tier, bytes).
   void take(Owner owner, uint64_t bytes);
 
+  uint32_t tiers() const { return tiers_; }
   std::span<const uint64_t> flat() const { return left_; }  // [rank][tier]
 
  private:

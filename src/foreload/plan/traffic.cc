@@ -104,6 +104,8 @@ class Counter {
     traffic.covered.add(1, size);
     traffic.owned[owner.tier].add(1, size);
     traffic.kept[owner.tier].add(1, size);
+    if (const uint32_t tier = placement_.backing(sample); tier != kNoTier)
+      traffic.kept[tier].add(1, size);
     // The first read fills the copies, unless they were there before.
     uint32_t source_reader = kNoOwner;
     if (!counts.empty() && !held) {
@@ -167,7 +169,8 @@ Result<Traffic> measure_traffic(const ReaderTable& table, const Sizes& sizes,
   uint64_t held_bytes = 0;
   for (const Held& copy : options.held) {
     const Owner owner = placement.owner(copy.sample);
-    if (owner.rank != copy.rank || owner.tier != copy.tier || held[copy.sample]) continue;
+    const bool stays = owner.tier == copy.tier || placement.backing(copy.sample) == copy.tier;
+    if (owner.rank != copy.rank || !stays || held[copy.sample]) continue;
     held[copy.sample] = true;
     held_bytes += sizes[copy.sample];
   }

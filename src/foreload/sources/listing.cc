@@ -21,7 +21,7 @@
 #include <fmt/ranges.h>
 
 #include "foreload/base/bytes.h"
-#include "foreload/base/random.h"
+#include "foreload/sources/folder.h"
 #include "foreload/sources/parallel_loop.h"
 
 namespace foreload {
@@ -302,10 +302,7 @@ Result<void> Lister::measure(std::vector<ListedFile>& files) const {
                                                    : "make it readable, or remove it")};
         }
         file.size = status.stx_size;
-        const uint64_t nanoseconds =
-            static_cast<uint64_t>(status.stx_mtime.tv_sec) * 1'000'000'000 +
-            status.stx_mtime.tv_nsec;
-        file.version = mix64(mix64(file.size) ^ nanoseconds);
+        file.version = file_version(file.size, status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec);
         return std::nullopt;
       },
       files.size());

@@ -73,7 +73,9 @@ struct SourceAnswer {
 
 class Source {
  public:
-  // Called once per read, from the source's threads, several at a time; must not block.
+  // Called once per read, from the source's threads (and from the one that destroys it), several at
+  // a time. Must not block or destroy the source; may submit and cancel. The keeper is let go
+  // before the call, except where the read was abandoned.
   using Answered = std::function<void(SourceAnswer)>;
 
   // Cancels and answers what is in flight, and returns within a second even if the system never

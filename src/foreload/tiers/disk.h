@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The disk tier: samples in a few large append-only segment files below a cache folder. Every record
-// carries its key and checksum, and nothing is trusted that was not verified, so the folder survives
-// kill -9 and power loss; docs/formats.md describes it byte by byte. What an earlier run left is
-// found again under any plan, because records are keyed by (data set, sample, version, form), never
-// by rank or plan.
+// The disk tier: samples in a few large append-only segment files below a cache folder. Every
+// record carries its key and checksum, and nothing is trusted that was not verified, so the folder
+// survives kill -9 and power loss; docs/formats.md describes it byte by byte. What an earlier run
+// left is found again under any plan, because records are keyed by (data set, sample, version,
+// form), never by rank or plan.
 //
 // Reads and writes are asynchronous; reads of the training loop go before reads for peers, and both
-// before writes. Answers come from the tier's own thread. A full or failing disk turns the tier off
-// (dead() says why), not the run. Several processes may use one folder: each locks a part of it.
+// before writes. Answers come from the tier's own threads, several at a time, and may ask the tier
+// for more; any thread may use it. A full or failing disk turns the tier off (dead() says why), not
+// the run. Several processes may use one folder: each locks a part of it.
 #pragma once
 
 #include <chrono>
@@ -30,13 +31,16 @@ namespace foreload {
 
 struct DiskSettings {
   std::filesystem::path folder;
-  uint64_t budget = 0;   // bytes on disk, all files of this process below the folder together
-  Digest fingerprint;    // of the data set
-  uint64_t form = 0;     // 0: raw bytes; else the hash of a deterministic transform
-  uint32_t member = 0;   // which of the processes of this job on this node, and
-  uint32_t members = 1;  // how many there are: decides which leftovers of earlier runs it takes over
-  uint64_t segment_bytes = 0;  // 0: chosen from the budget
-  bool direct_io = true;       // falls back by itself where the file system has none
+  uint64_t budget = 0;  // bytes on disk, all files of this process below the folder together
+  Digest fingerprint;   // of the data set
+  uint64_t form = 0;    // 0: raw bytes; else the hash of a deterministic transform
+  uint32_t member = 0;  // which of the processes of this job on this node, and
+  uint32_t members =
+      1;  // how many there are: decides which leftovers of earlier runs it takes over
+  uint64_t segment_bytes = 0;                  // 0: chosen from the budget
+  uint64_t queue_bytes = uint64_t{256} << 20;  // writes that wait, together; see DiskAnswer::full
+  bool direct_io = true;  // falls back by itself where the file system has none
+  bool io_uring = true;   // falls back to threads where the system has none
   std::shared_ptr<Operations> operations;
 };
 
@@ -49,10 +53,10 @@ struct DiskEntry {
 
 enum class DiskAnswer : uint8_t {
   done,
-  miss,     // not here
+  miss,     // not here, or of another size
   corrupt,  // was here with other bytes; dropped
   failed,   // the disk said no; see dead()
-  full,     // no room for the write within the budget
+  full,     // no room for the write within the budget, or in the queue: too many writes wait
 };
 
 struct DiskRead {
@@ -79,24 +83,28 @@ class DiskTier {
   using Answered = std::function<void(uint64_t id, DiskAnswer answer)>;
 
   // Opens or makes the folder, finds what is there, and reclaims what is not wanted any more when
-  // room is needed. Fails with `unreadable` if the folder cannot be used, `invalid` if the budget is
-  // too small for anything or larger than the disk's free space plus what is held.
+  // room is needed. Fails with `unreadable` if the folder cannot be used, `invalid` if the budget
+  // is too small for anything or larger than the disk's free space plus what is held.
   static Result<std::unique_ptr<DiskTier>> open(DiskSettings settings, Answered answered);
   // Answers what is queued (`failed`), finishes the record being written, syncs the index; within a
-  // second.
+  // second. What the system has not given back by then is answered `failed` from this thread, and
+  // its memory and its slot are held until it comes back.
   virtual ~DiskTier() = default;
 
   virtual const std::vector<DiskEntry>& found() const = 0;  // in ascending order of samples
-  // Which samples are wanted: all others may be reclaimed. Called once, after planning.
+  // Which of the samples held now are wanted: all others may be reclaimed, and are there until
+  // then. Called once, after planning; before, all that are held are wanted.
   virtual void keep(const std::function<bool(uint64_t sample, uint64_t version)>& wanted) = 0;
   virtual void read(DiskRead read) = 0;
   virtual void write(DiskWrite write) = 0;
+  // Forgets a sample, also one that is being written. The disk need not learn of it: a later run
+  // may find the sample again, with its version.
   virtual void drop(uint64_t sample) = 0;
   virtual bool holds(uint64_t sample) const = 0;
 
-  virtual uint64_t used() const = 0;                      // bytes on disk
-  virtual uint64_t payload() const = 0;                   // bytes of samples held
-  virtual std::optional<std::string> dead() const = 0;    // why the tier is off, if it is
+  virtual uint64_t used() const = 0;                    // bytes on disk
+  virtual uint64_t payload() const = 0;                 // bytes of samples held
+  virtual std::optional<std::string> dead() const = 0;  // why the tier is off, if it is
 };
 
 }  // namespace foreload

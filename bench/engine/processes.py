@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of a benchmark: `foreload read`, the torch baseline and fio, run and measured.
+
+Every run is a process group of its own, which is ended with its run whatever happens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+BATCH = 64
+
+Json = dict[str, Any]
+
+
+def pss_bytes(process: int) -> int:
+    """Proportional memory of a process and all below it; what has ended meanwhile counts 0."""
+    total = 0
+    try:
+        rollup = Path(f"/proc/{process}/smaps_rollup").read_text("utf-8")
+        total = sum(
+            int(line.split()[1]) << 10 for line in rollup.splitlines() if line.startswith("Pss:")
+        )
+        for task in Path(f"/proc/{process}/task").iterdir():
+            children = (task / "children").read_text("utf-8").split()
+            total += sum(pss_bytes(int(child)) for child in children)
+    except OSError:
+        pass
+    return total
+
+
+@dataclass
+class MemoryWatch:
+    """Samples the memory of a process from a thread until it is told to stop."""
+
+    process: int
+    every: float  # seconds
+    peak: int = 0
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while True:
+            self.peak = max(self.peak, pss_bytes(self.process))
+            if self._stop.wait(self.every):
+                return
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def run(command: list[str], timeout: float, watch_every: float = 0) -> tuple[str, Json]:
+    """Output, and seconds and memory of the run. Raises RuntimeError if it fails or is too slow."""
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    watch = MemoryWatch(process.pid, watch_every) if watch_every else None
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{' '.join(command)} took more than {timeout} s") from None
+    finally:
+        if watch:
+            watch.stop()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: status {process.returncode}: {errors.strip()}")
+    measured: Json = {"process_seconds": time.monotonic() - begin}
+    if watch:
+        measured["pss_peak_bytes"] = watch.peak
+    return output, measured
+
+
+@dataclass(frozen=True)
+class Foreload:
+    """The program. All its options are named here and nowhere else."""
+
+    program: Path
+    timeout: float = 600
+
+    def can_read(self) -> bool:
+        try:
+            run([str(self.program), "read", "--help"], 20)
+        except (RuntimeError, OSError):
+            return False
+        return True
+
+    def read(
+        self,
+        dataset: Path,
+        *,
+        epochs: int = 1,
+        memory: int = 0,
+        disk: tuple[Path, int] | None = None,
+        step_ms: float = 0,
+        seed: int = 0,
+        index_cache: Path | None = None,
+        watch_every: float = 0,
+    ) -> Json:
+        command = [str(self.program), "read", str(dataset), "--json"]
+        command += ["--epochs", str(epochs), "--batch-size", str(BATCH), "--seed", str(seed)]
+        command += ["--memory", f"{memory}B", "--step-ms", str(step_ms)]
+        if disk:
+            command += ["--disk", f"{disk[0]}:{disk[1]}B"]
+        if index_cache:
+            command += ["--index-cache", str(index_cache)]
+        output, measured = run(command, self.timeout, watch_every)
+        return json.loads(output) | measured
+
+
+@dataclass(frozen=True)
+class Torch:
+    python: Path = Path(sys.executable)
+    timeout: float = 600
+
+    def read(
+        self,
+        dataset: Path,
+        *,
+        workers: int,
+        epochs: int = 1,
+        step_ms: float = 0,
+        seed: int = 0,
+        watch_every: float = 0,
+    ) -> Json:
+        command = [str(self.python), str(HERE / "torch_baseline.py"), str(dataset)]
+        command += ["--epochs", str(epochs), "--batch-size", str(BATCH), "--seed", str(seed)]
+        command += ["--workers", str(workers), "--step-ms", str(step_ms)]
+        output, measured = run(command, self.timeout, watch_every)
+        *epoch_lines, summary = map(json.loads, output.splitlines())
+        return {"epochs": epoch_lines} | summary | measured
+
+
+def fio_random_read(file: Path, size: int, request: int, depth: int, seconds: float) -> Json:
+    """Random reads of `request` bytes around the page cache; makes the file where it is missing."""
+    command = ["fio", "--name=read", f"--filename={file}", f"--size={size}", "--rw=randread"]
+    command += [f"--bs={request}", "--direct=1", f"--iodepth={depth}", "--output-format=json"]
+    command += ["--ioengine=io_uring", "--time_based", f"--runtime={seconds}", "--randrepeat=1"]
+    output, measured = run(command, seconds + 300)
+    read = json.loads(output)["jobs"][0]["read"]
+    return {"bytes_per_second": read["bw_bytes"], "reads_per_second": read["iops"]} | measured

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of bytes, read and cached by the engine."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, SupportsIndex, cast
+
+from foreload import _core
+from foreload._arguments import MAX_UINT32, Bytes, maybe_whole, seed_word, size, whole
+
+Disk = str | tuple[str | os.PathLike[str], Bytes]
+
+
+def _disks(disk: Disk | Sequence[Disk] | None) -> list[tuple[str, int]]:
+    """Folder and bytes of every disk cache."""
+    if disk is None:
+        return []
+    if isinstance(disk, str | tuple):
+        disk = [disk]
+    budgets = []
+    for entry in disk:
+        if isinstance(entry, str):
+            folder, colon, budget = entry.rpartition(":")
+            if not colon or not folder:
+                raise ValueError(
+                    f"disk is {entry!r}: give a folder and a size, like '/local/nvme:100GiB'"
+                )
+            budgets.append((folder, size("disk", budget)))
+        else:
+            budgets.append((os.fspath(entry[0]), size("disk", entry[1])))
+    return budgets
+
+
+class Reader:
+    """Gives the samples of a folder as batches of bytes, epoch after epoch.
+
+    Each `for batch in reader` is one epoch. A batch has `indices`, `labels` (numpy) and `data`, a
+    list of read-only memoryviews; keeping a view keeps its batch.
+
+    Args:
+        dataset: A folder of samples.
+        epochs: Number of epochs; None goes on for as long as the loop does.
+        batch_size: Samples in a batch.
+        drop_last: Whether a last batch that is not full is left out.
+        seed: Seed of the shuffle.
+        order: "torch", "sequential" or "feistel"; see `foreload.order`.
+        pad: "repeat" or "truncate"; see `foreload.order`.
+        memory: Memory to keep samples in.
+        disk: "FOLDER:SIZE" of a disk cache, or several.
+        staging: Memory for batches being filled.
+        index: File that keeps the listing; used if it is there, written if not.
+        revalidate: List again even if there is an index.
+        extensions: Which files are samples; those of images if None, every file if empty.
+        on_error: "raise", or "skip": a bad sample's place takes the next good one of its batch.
+        deadline: Seconds until a read from the source is given up.
+        first_epoch: The epoch to begin with.
+        start: Samples of that epoch that all ranks together have read before.
+        rank: This process's number, and
+        ranks: how many there are.
+    """
+
+    def __init__(
+        self,
+        dataset: str | os.PathLike[str],
+        *,
+        epochs: SupportsIndex | None = None,
+        batch_size: SupportsIndex = 64,
+        drop_last: bool = False,
+        seed: SupportsIndex = 0,
+        order: str = "torch",
+        pad: str = "repeat",
+        memory: Bytes = 0,
+        disk: Disk | Sequence[Disk] | None = None,
+        staging: Bytes = "128MiB",
+        index: str | os.PathLike[str] | None = None,
+        revalidate: bool = False,
+        extensions: Sequence[str] | None = None,
+        on_error: str = "raise",
+        deadline: float = 30.0,
+        first_epoch: SupportsIndex = 0,
+        start: SupportsIndex = 0,
+        rank: SupportsIndex = 0,
+        ranks: SupportsIndex = 1,
+    ) -> None:
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error is {on_error!r}: use 'raise' or 'skip'")
+        if not deadline > 0:
+            raise ValueError(f"deadline is {deadline!r}: give seconds above 0")
+        count = whole("ranks", ranks, 1, MAX_UINT32)
+        self._core = _core.open_reader(
+            dataset=os.fspath(dataset),
+            extensions=None if extensions is None else list(extensions),
+            index="" if index is None else os.fspath(index),
+            revalidate=revalidate,
+            rank=whole("rank", rank, 0, count - 1),
+            ranks=count,
+            order=order,
+            seed=seed_word(seed),
+            pad=pad,
+            epochs=maybe_whole("epochs", epochs, 1),
+            first_epoch=whole("first_epoch", first_epoch),
+            start=whole("start", start),
+            batch_size=whole("batch_size", batch_size, 1),
+            drop_last=drop_last,
+            memory=size("memory", memory),
+            disks=_disks(disk),
+            staging=size("staging", staging),
+            skip_bad_samples=on_error == "skip",
+            deadline=float(deadline),
+        )
+
+    def __iter__(self) -> Iterator[_core.ReaderBatch]:
+        while (batch := self._core.next()) is not None:
+            yield batch
+
+    def seek(self, epoch: SupportsIndex, start: SupportsIndex = 0) -> None:
+        """Go on with `epoch` after `start` of its samples, counted over all ranks."""
+        self._core.seek(whole("epoch", epoch), whole("start", start))
+
+    def stats(self) -> dict[str, Any]:
+        """Where bytes came from and what went wrong, over the whole run."""
+        return cast("dict[str, Any]", json.loads(self._core.stats_json()))
+
+    def epoch_stats(self) -> dict[str, Any]:
+        """The current epoch as far as it has come, or the last one after its end."""
+        return cast("dict[str, Any]", json.loads(self._core.epoch_json()))

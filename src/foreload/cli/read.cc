@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// foreload read: drives the whole engine as a training loop would, without decoding, and says where
+// the bytes came from and how long the loop waited. The honest I/O benchmark.
+#include <sys/resource.h>
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "foreload/base/bytes.h"
+#include "foreload/base/hash.h"
+#include "foreload/base/progress.h"
+#include "foreload/cli/arguments.h"
+#include "foreload/cli/verbs.h"
+#include "foreload/loader/dataset.h"
+#include "foreload/loader/loader.h"
+#include "foreload/loader/report.h"
+#include "foreload/metrics/run_file.h"
+
+namespace foreload::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string dataset;
+  std::string extensions;
+  std::string index;
+  bool revalidate = false;
+  std::string epochs = "1";
+  std::string batch_size = "64";
+  bool drop_last = false;
+  std::string seed = "0";
+  std::string order = "torch";
+  std::string memory = "0";
+  std::vector<std::string> disks;
+  std::string staging = "128MiB";
+  std::string step_ms = "0";
+  std::string on_error = "raise";
+  std::string deadline = "30";
+  std::string io = "auto";
+  std::string trace;
+  std::string run_file;
+  bool no_digest = false;
+  bool json = false;
+};
+
+double milliseconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+Result<DiskBudget> parse_disk(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0)
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("--disk is '{}': give a folder and a size, like /local/nvme:100GiB", text));
+  FORELOAD_TRY(const uint64_t bytes, parse_size("--disk", text.substr(colon + 1)));
+  return DiskBudget{text.substr(0, colon), bytes};
+}
+
+Result<IoEngine> parse_io(const std::string& text) {
+  if (text == "auto") return IoEngine::automatic;
+  if (text == "io_uring") return IoEngine::io_uring;
+  if (text == "threads") return IoEngine::threads;
+  return fail(ErrorKind::invalid, fmt::format("--io is '{}': use auto, io_uring or threads", text));
+}
+
+Result<double> parse_milliseconds(std::string_view option, const std::string& text) {
+  if (text == "0") return 0.0;
+  return parse_rate(option, text);
+}
+
+Result<LoaderSettings> settings_of(const Options& options) {
+  LoaderSettings settings;
+  settings.dataset = options.dataset;
+  settings.extensions = image_extensions();
+  if (!options.extensions.empty()) {
+    FORELOAD_TRY(settings.extensions, parse_extensions(options.extensions));
+  }
+  settings.index = options.index;
+  settings.revalidate = options.revalidate;
+  FORELOAD_TRY(settings.epochs, parse_count("--epochs", options.epochs, 1));
+  FORELOAD_TRY(settings.batching.batch_size, parse_count("--batch-size", options.batch_size, 1));
+  settings.batching.drop_last = options.drop_last;
+  FORELOAD_TRY(settings.seed, parse_count("--seed", options.seed));
+  FORELOAD_TRY(settings.order, parse_order_kind(options.order));
+  FORELOAD_TRY(settings.memory, parse_size("--memory", options.memory));
+  FORELOAD_TRY(settings.staging, parse_size("--staging", options.staging));
+  for (const std::string& text : options.disks) {
+    FORELOAD_TRY(DiskBudget disk, parse_disk(text));
+    settings.disks.push_back(std::move(disk));
+  }
+  if (options.on_error != "raise" && options.on_error != "skip")
+    return fail(ErrorKind::invalid,
+                fmt::format("--on-error is '{}': use raise or skip", options.on_error));
+  settings.skip_bad_samples = options.on_error == "skip";
+  FORELOAD_TRY(const double deadline, parse_rate("--deadline", options.deadline));
+  settings.read_deadline = std::chrono::milliseconds(std::llround(deadline * 1000));
+  FORELOAD_TRY(settings.io_engine, parse_io(options.io));
+  if (!options.trace.empty()) settings.trace = std::make_shared<Trace>();
+  return settings;
+}
+
+// XXH3 over (index as 8 bytes little endian, then the bytes) of every sample in delivery order.
+class DeliveryDigest {
+ public:
+  void add(uint64_t sample, std::span<const std::byte> bytes) {
+    std::array<std::byte, 8> number;
+    for (size_t i = 0; i < number.size(); ++i)
+      number[i] = static_cast<std::byte>(sample >> (8 * i));
+    hash_.add(number);
+    hash_.add(bytes);
+  }
+  std::string hex() const { return fmt::format("{:016x}", hash_.value()); }
+
+ private:
+  Checksum64 hash_;
+};
+
+void print_epoch(const EpochStats& epoch, const std::string& digest) {
+  const double seconds = std::max(epoch.seconds, 1e-9);
+  auto from = [&epoch](From where) {
+    return format_bytes(epoch.from_bytes[static_cast<size_t>(where)]);
+  };
+  fmt::print(
+      "epoch {}: {:.2f} s, {:.0f} samples/s, {:.1f} MB/s; from memory {}, disk {}, source {}; "
+      "waited "
+      "{:.1f} %, batch wait p50 {:.2f} ms, p99 {:.2f} ms, max {:.2f} ms{}\n",
+      epoch.epoch, epoch.seconds, static_cast<double>(epoch.samples) / seconds,
+      static_cast<double>(epoch.bytes) / seconds / 1e6, from(From::memory), from(From::disk),
+      from(From::source), 100 * epoch.wait_seconds / seconds,
+      milliseconds(epoch.waits.quantile(0.5)), milliseconds(epoch.waits.quantile(0.99)),
+      milliseconds(epoch.waits.largest()), digest.empty() ? "" : "; digest " + digest);
+  std::fflush(stdout);
+}
+
+uint64_t peak_rss() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+Result<int> run(const Options& options) {
+  FORELOAD_TRY(LoaderSettings settings, settings_of(options));
+  FORELOAD_TRY(const double step_ms, parse_milliseconds("--step-ms", options.step_ms));
+  const auto trace = settings.trace;
+  const uint64_t epochs = *settings.epochs;
+  const auto begin = Clock::now();
+  std::optional<ProgressBar> listing(std::in_place, "listing");
+  settings.listing_progress = listing->callback();
+  FORELOAD_TRY(const auto loader, Loader::open(std::move(settings)));
+  listing.reset();
+  std::optional<RunFile> run_file;
+  if (!options.run_file.empty()) {
+    const Json header{{"dataset", options.dataset},
+                      {"plan_digest", loader->plan().digest().hex()},
+                      {"samples", loader->index().samples()},
+                      {"bytes", loader->plan().sizes().total()},
+                      {"seed", options.seed},
+                      {"batch_size", options.batch_size}};
+    FORELOAD_TRY(run_file, RunFile::create(options.run_file, header.dump()));
+  }
+
+  Json report{{"epochs", Json::array()}};
+  std::optional<double> first_batch_seconds;
+  for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
+    DeliveryDigest digest;
+    ProgressBar bar(fmt::format("epoch {}", epoch));
+    const uint64_t batches = loader->batches_in(epoch);
+    while (true) {
+      FORELOAD_TRY(const auto batch, loader->next());
+      if (!batch) break;
+      if (!first_batch_seconds)
+        first_batch_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+      if (!options.no_digest) {
+        for (size_t i = 0; i < batch->samples.size(); ++i)
+          digest.add(batch->samples[i], batch->bytes[i]);
+      }
+      if (step_ms > 0)
+        std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(step_ms));
+      bar.update(loader->epoch_stats().batches, batches);
+    }
+    const std::string hex = options.no_digest ? "" : digest.hex();
+    const EpochStats& stats = loader->epoch_stats();
+    report["epochs"].push_back(Json::parse(to_json(stats, hex)));
+    if (run_file) FORELOAD_CHECK(run_file->append(report["epochs"].back().dump()));
+    if (!options.json) print_epoch(stats, hex);
+  }
+  const LoaderStats stats = loader->stats();
+  report.update(Json::parse(to_json(stats)));
+  report["first_batch_seconds"] = first_batch_seconds.value_or(0);
+  report["peak_rss_bytes"] = peak_rss();
+  report["plan_digest"] = loader->plan().digest().hex();
+  if (trace) FORELOAD_CHECK(trace->save(options.trace));
+  if (options.json)
+    fmt::print("{}\n", report.dump(2));
+  else
+    fmt::print("{}; listing {:.2f} s, first batch after {:.2f} s, peak memory {}\n", stats.source,
+               stats.listing_seconds, *first_batch_seconds, format_bytes(peak_rss()));
+  return 0;
+}
+
+}  // namespace
+
+Run add_read(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("read", "Read a data set as a training loop would, and say how it went");
+  verb->add_option("dataset", options->dataset, "a folder of samples")->required();
+  verb->add_option("--extensions", options->extensions,
+                   "files that count, like .jpg,.png, or any (those of images)");
+  verb->add_option("--index", options->index,
+                   "file that keeps the listing: used if it is there, written if not");
+  verb->add_flag("--revalidate", options->revalidate, "list again even if there is an index");
+  verb->add_option("--epochs", options->epochs, "how often (1)");
+  verb->add_option("--batch-size", options->batch_size, "samples in a batch (64)");
+  verb->add_flag("--drop-last", options->drop_last, "leave out a last batch that is not full");
+  verb->add_option("--seed", options->seed, "seed of the shuffle (0)");
+  verb->add_option("--order", options->order, "torch, sequential or feistel (torch)");
+  verb->add_option("--memory", options->memory, "memory for samples, like 200MiB (0)");
+  verb->add_option("--disk", options->disks,
+                   "folder and size of a disk cache, like /local/nvme:1GiB; several may be given");
+  verb->add_option("--staging", options->staging, "memory for batches being filled (128MiB)");
+  verb->add_option("--step-ms", options->step_ms, "time the loop computes per batch (0)");
+  verb->add_option("--on-error", options->on_error, "raise or skip (raise)");
+  verb->add_option("--deadline", options->deadline, "seconds until a read is given up (30)");
+  verb->add_option("--io", options->io, "auto, io_uring or threads (auto)");
+  verb->add_option("--trace", options->trace, "write a trace for chrome://tracing or Perfetto");
+  verb->add_option("--run-file", options->run_file, "write a record of the run, epoch by epoch");
+  verb->add_flag("--no-digest", options->no_digest, "do not checksum what was delivered");
+  verb->add_flag("--json", options->json, "print one JSON object");
+  return [options] { return run(*options); };
+}
+
+}  // namespace foreload::cli

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/fetch/inbox.h"
+
+#include <iterator>
+#include <utility>
+
+namespace foreload {
+
+void Inbox::post(Message message) {
+  bool was_empty = false;
+  {
+    std::lock_guard lock(mutex_);
+    was_empty = messages_.empty();
+    messages_.push_back(std::move(message));
+  }
+  if (was_empty) filled_.notify_one();
+}
+
+void Inbox::post(std::vector<Message> messages) {
+  if (messages.empty()) return;
+  bool was_empty = false;
+  {
+    std::lock_guard lock(mutex_);
+    was_empty = messages_.empty();
+    messages_.insert(messages_.end(), std::make_move_iterator(messages.begin()),
+                     std::make_move_iterator(messages.end()));
+  }
+  if (was_empty) filled_.notify_one();
+}
+
+void Inbox::take(std::vector<Message>& messages, std::optional<SteadyTime> until) {
+  messages.clear();
+  std::unique_lock lock(mutex_);
+  auto there_are = [this] { return !messages_.empty(); };
+  if (until)
+    filled_.wait_until(lock, *until, there_are);
+  else
+    filled_.wait(lock, there_are);
+  messages.swap(messages_);
+}
+
+}  // namespace foreload

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank put together: data set, plan, tiers, source and engine behind one object that gives
+// batches of bytes in order. This is the public C++ API; examples/cpp/read.cc shows its use.
+//
+// For one thread, except stats().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foreload/base/progress.h"
+#include "foreload/base/result.h"
+#include "foreload/fetch/engine.h"
+#include "foreload/metrics/histogram.h"
+#include "foreload/metrics/operations.h"
+#include "foreload/metrics/trace.h"
+#include "foreload/plan/plan.h"
+#include "foreload/sources/folder.h"
+
+namespace foreload {
+
+struct DiskBudget {
+  std::filesystem::path folder;
+  uint64_t bytes = 0;
+};
+
+struct LoaderSettings {
+  std::filesystem::path dataset;        // a folder
+  std::vector<std::string> extensions;  // as ListingOptions; see image_extensions()
+  std::filesystem::path index;          // loaded if it is there, otherwise written; may be empty
+  bool revalidate = false;              // list again even if an index was saved
+
+  uint32_t rank = 0;
+  uint32_t ranks = 1;
+  OrderKind order = OrderKind::torch;
+  uint64_t seed = 0;
+  Pad pad = Pad::repeat;
+  std::optional<uint64_t> epochs;  // unknown: goes on for as long as batches are asked for
+  uint64_t first_epoch = 0;
+  uint64_t start = 0;  // samples of the first epoch that all ranks have consumed already
+  Batching batching{64, false};
+
+  uint64_t memory = 0;  // bytes of samples to keep in memory
+  std::vector<DiskBudget> disks;
+  uint64_t staging = uint64_t{128} << 20;  // bytes of batches being filled
+
+  bool skip_bad_samples = false;
+  unsigned tries = 3;
+  std::chrono::milliseconds read_deadline{30'000};
+  IoEngine io_engine = IoEngine::automatic;
+  unsigned hands = 0;  // threads that copy; 0: the CPUs this process may use, at most 4
+  std::shared_ptr<Trace> trace;
+  Progress listing_progress;
+  // Puts something in front of the source, a shaped one for tests.
+  std::function<std::unique_ptr<Source>(
+      std::function<std::unique_ptr<Source>(Source::Answered)> make, Source::Answered answered)>
+      wrap_source;
+};
+
+// One epoch as the consumer saw it.
+struct EpochStats {
+  uint64_t epoch = 0;
+  double seconds = 0;  // from the end of the epoch before (or the first next()) to the last batch
+  uint64_t batches = 0;
+  uint64_t samples = 0;
+  uint64_t bytes = 0;
+  std::array<uint64_t, kFroms> from_bytes{};
+  std::array<uint64_t, kFroms> from_samples{};
+  double wait_seconds = 0;
+  DurationHistogram waits;  // of single batches
+};
+
+struct LoaderStats {
+  EngineStats engine;
+  double listing_seconds = 0;
+  double plan_seconds = 0;
+  bool listed = false;  // false: the index was loaded
+  uint64_t index_bytes = 0;
+  uint64_t memory_overhead = 0;  // beside the payload of the memory tier
+  uint64_t held_samples = 0;     // found on disks at the start
+  uint64_t held_bytes = 0;
+  std::string source;  // in words
+  std::shared_ptr<const Operations> source_operations;
+  std::shared_ptr<const Operations> disk_operations;
+};
+
+class Loader {
+ public:
+  // Lists or loads the data set, opens tiers, plans, and starts to read.
+  static Result<std::unique_ptr<Loader>> open(LoaderSettings settings);
+  ~Loader();
+
+  // The next batch; nothing at the end of an epoch (the call after that begins the next one) and
+  // after the last one. The batch before counts as consumed from now on; its memory lives as long
+  // as somebody holds it. Fails as Engine::next() does.
+  Result<std::optional<Batch>> next(std::optional<SteadyTime> until = std::nullopt);
+  // The next batch is the first one after `start` samples of `epoch`.
+  void seek(uint64_t epoch, uint64_t start);
+
+  const Plan& plan() const { return *plan_; }
+  const DatasetIndex& index() const { return *index_; }
+  uint64_t batches_in(uint64_t epoch) const;
+  // Of the current epoch, as far as it has come; of the last one after its end.
+  const EpochStats& epoch_stats() const { return epoch_stats_; }
+  LoaderStats stats() const;
+
+ private:
+  Loader() = default;
+
+  std::shared_ptr<const DatasetIndex> index_;
+  std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<Engine> engine_;
+  LoaderStats stats_;  // what is known from the start
+  bool endless_ = false;
+
+  uint64_t epoch_ = 0;  // of the next batch
+  uint64_t resumed_epoch_ = 0;
+  uint64_t resumed_start_ = 0;
+  uint64_t given_ = 0;  // batches of epoch_ given so far
+  std::optional<SteadyTime> epoch_begin_;
+  std::optional<SteadyTime> waiting_since_;  // the call of next() that is not answered yet
+  EpochStats epoch_stats_;
+};
+
+}  // namespace foreload

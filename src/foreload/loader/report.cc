@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/loader/report.h"
+
+#include <nlohmann/json.hpp>
+
+namespace foreload {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double milliseconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+Json operations_json(const Operations& operations) {
+  Json json = Json::object();
+  operations.visit([&json](Operation operation, const Operations::Totals& totals) {
+    json[std::string(name_of(operation))] = {
+        {"count", totals.count},
+        {"failed", totals.failed},
+        {"seconds", static_cast<double>(totals.nanoseconds) / 1e9},
+        {"bytes", totals.bytes},
+        {"size_bins", totals.size_bins}};
+  });
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const EpochStats& epoch, const std::string& digest) {
+  auto from = [&epoch](From where) { return epoch.from_bytes[static_cast<size_t>(where)]; };
+  Json json{{"epoch", epoch.epoch},
+            {"seconds", epoch.seconds},
+            {"samples", epoch.samples},
+            {"bytes", epoch.bytes},
+            {"from",
+             {{"memory", from(From::memory)},
+              {"disk", from(From::disk)},
+              {"peer", from(From::peer)},
+              {"source", from(From::source)}}},
+            {"wait_fraction", epoch.seconds > 0 ? epoch.wait_seconds / epoch.seconds : 0},
+            {"batch_wait_ms",
+             {{"p50", milliseconds(epoch.waits.quantile(0.5))},
+              {"p99", milliseconds(epoch.waits.quantile(0.99))},
+              {"max", milliseconds(epoch.waits.largest())}}}};
+  if (!digest.empty()) json["digest"] = digest;
+  return json.dump();
+}
+
+std::string to_json(const LoaderStats& stats) {
+  const Json json{{"listing_seconds", stats.listing_seconds},
+                  {"listed", stats.listed},
+                  {"plan_seconds", stats.plan_seconds},
+                  {"index_bytes", stats.index_bytes},
+                  {"memory_overhead_bytes", stats.memory_overhead},
+                  {"held_samples", stats.held_samples},
+                  {"held_bytes", stats.held_bytes},
+                  {"source", stats.source},
+                  {"source_bytes", stats.engine.source_bytes},
+                  {"source_samples", stats.engine.source_samples},
+                  {"source_concurrency", stats.engine.source_limit},
+                  {"source_operations", operations_json(*stats.source_operations)},
+                  {"disk_operations", operations_json(*stats.disk_operations)},
+                  {"retries", stats.engine.policy.retries},
+                  {"merged_reads", stats.engine.policy.merged},
+                  {"read_ahead_samples", stats.engine.policy.read_ahead},
+                  {"not_kept_samples", stats.engine.policy.not_kept},
+                  {"source_errors", stats.engine.source_errors},
+                  {"corrupt_copies", stats.engine.corrupt_copies},
+                  {"abandoned_reads", stats.engine.abandoned_reads},
+                  {"skipped", stats.engine.policy.skipped},
+                  {"skipped_names", stats.engine.skipped},
+                  {"lost_tiers", stats.engine.lost_tiers}};
+  return json.dump();
+}
+
+}  // namespace foreload

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/metrics/run_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace foreload {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Parsed and written again, so that a record is one line whatever it was.
+Result<Json> parse_object(const std::filesystem::path& file, std::string_view text) {
+  Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) {
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot write to run file {}: the record of {} bytes is no JSON object",
+                            file.native(), text.size()));
+  }
+  return object;
+}
+
+// Errors are errno values, 0 for none.
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+Error cannot_write(const std::filesystem::path& file, int error) {
+  return {ErrorKind::unreadable,
+          fmt::format("cannot write run file {}: {}. Check that its folder exists, is writable and "
+                      "has space left.",
+                      file.native(), std::generic_category().message(error))};
+}
+
+}  // namespace
+
+RunFile::RunFile(int descriptor, std::filesystem::path file)
+    : descriptor_(descriptor), file_(std::move(file)) {}
+
+RunFile::RunFile(RunFile&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), file_(std::move(other.file_)) {}
+
+RunFile& RunFile::operator=(RunFile&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+RunFile::~RunFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<RunFile> RunFile::create(const std::filesystem::path& file, std::string_view header) {
+  FORELOAD_TRY(const Json given, parse_object(file, header));
+  Json line{{"foreload_run", kRunFileVersion}};
+  line.update(given);
+  line["foreload_run"] = kRunFileVersion;
+  const int descriptor =
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor < 0) return tl::unexpected(cannot_write(file, errno));
+  RunFile run(descriptor, file);
+  FORELOAD_CHECK(run.write_line(line.dump()));
+  return run;
+}
+
+Result<void> RunFile::append(std::string_view object) {
+  FORELOAD_TRY(const Json line, parse_object(file_, object));
+  return write_line(line.dump());
+}
+
+Result<void> RunFile::write_line(std::string line) {
+  line += '\n';
+  const off_t before = ::lseek(descriptor_, 0, SEEK_END);
+  int error = write_all(descriptor_, line);
+  if (error != 0 && before >= 0) {
+    // Half a line would spoil the next one too. Where this fails (a device), nothing can be done.
+    [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, before);
+  }
+  // EINVAL: a pipe or terminal, which cannot be synced.
+  if (error == 0 && ::fdatasync(descriptor_) != 0 && errno != EINVAL) error = errno;
+  if (error != 0) return tl::unexpected(cannot_write(file_, error));
+  return {};
+}
+
+}  // namespace foreload

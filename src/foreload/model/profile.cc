@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/model/profile.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace foreload {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kKinds{DeviceKind::memory, DeviceKind::disk, DeviceKind::source};
+
+std::optional<std::string> text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+Result<DeviceProfile> parse_device(const Json& json, size_t number) {
+  const auto name = text_of(json, "name");
+  if (!name || name->empty()) {
+    return fail(ErrorKind::invalid, fmt::format("device {} has no name", number));
+  }
+  const auto flaw = [&name](std::string_view what) {
+    return fail(ErrorKind::invalid, fmt::format("device '{}': {}", *name, what));
+  };
+  DeviceProfile device;
+  device.name = *name;
+  const auto kind_name = text_of(json, "kind");
+  const auto kind = std::ranges::find_if(
+      kKinds, [&kind_name](DeviceKind known) { return kind_name == name_of(known); });
+  if (kind == kKinds.end()) return flaw("\"kind\" must be memory, disk or source");
+  device.kind = *kind;
+  device.path = text_of(json, "path").value_or("");
+  if (device.path.empty() && device.kind != DeviceKind::memory) return flaw("\"path\" is missing");
+  const auto latency = json.find("latency_seconds");
+  if (latency == json.end() || !latency->is_number() || !(latency->get<double>() >= 0) ||
+      !std::isfinite(latency->get<double>())) {
+    return flaw("\"latency_seconds\" must be a number and not below 0");
+  }
+  device.latency = latency->get<double>();
+  const auto curve = json.find("curve");
+  if (curve == json.end()) return flaw("\"curve\" is missing");
+  auto parsed = Curve::from_json(curve->dump());
+  if (!parsed) return flaw(parsed.error().message);
+  device.curve = std::move(*parsed);
+  device.measured_at = text_of(json, "measured_at").value_or("");
+  return device;
+}
+
+// Errors are errno values, 0 for none.
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+int read_all(const std::filesystem::path& file, std::string& text) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "re"),
+                                                           &std::fclose);
+  if (in == nullptr) return errno;
+  std::array<char, 4096> part;
+  while (const size_t got = std::fread(part.data(), 1, part.size(), in.get())) {
+    text.append(part.data(), got);
+  }
+  return std::ferror(in.get()) != 0 ? errno : 0;
+}
+
+int write_new_file(const std::string& file, std::string_view text) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return errno;
+  int error = write_all(fd, text);
+  if (error == 0 && ::fsync(fd) != 0) error = errno;
+  if (::close(fd) != 0 && error == 0) error = errno;
+  return error;
+}
+
+}  // namespace
+
+std::string_view name_of(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::memory:
+      return "memory";
+    case DeviceKind::disk:
+      return "disk";
+    case DeviceKind::source:
+      return "source";
+  }
+  return "unknown";
+}
+
+const DeviceProfile* MachineProfile::find(std::string_view name) const {
+  const auto found = std::ranges::find(devices, name, &DeviceProfile::name);
+  return found == devices.end() ? nullptr : &*found;
+}
+
+std::string MachineProfile::to_json() const {
+  auto list = Json::array();
+  for (const DeviceProfile& device : devices) {
+    list.push_back({{"name", device.name},
+                    {"kind", name_of(device.kind)},
+                    {"path", device.path},
+                    {"latency_seconds", device.latency},
+                    {"curve", Json::parse(device.curve.to_json())},
+                    {"measured_at", device.measured_at}});
+  }
+  const Json json{{"foreload_profile", kProfileVersion}, {"devices", std::move(list)}};
+  // Paths need not be UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<MachineProfile> MachineProfile::from_json(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("foreload_profile")) {
+    return fail(ErrorKind::invalid, "this is no machine profile; `foreload probe` writes one");
+  }
+  if (json["foreload_profile"] != kProfileVersion) {
+    return fail(ErrorKind::invalid,
+                fmt::format("format version {} is not known, only {}; measure again with "
+                            "`foreload probe`",
+                            json["foreload_profile"].dump(), kProfileVersion));
+  }
+  const auto list = json.find("devices");
+  if (list == json.end() || !list->is_array()) {
+    return fail(ErrorKind::invalid, "the list \"devices\" is missing");
+  }
+  MachineProfile profile;
+  for (const Json& item : *list) {
+    FORELOAD_TRY(DeviceProfile device, parse_device(item, profile.devices.size()));
+    if (profile.find(device.name) != nullptr) {
+      return fail(ErrorKind::invalid, fmt::format("device '{}' is there twice", device.name));
+    }
+    profile.devices.push_back(std::move(device));
+  }
+  return profile;
+}
+
+Result<void> MachineProfile::save(const std::filesystem::path& file) const {
+  const std::string temporary = fmt::format("{}.{}.tmp", file.native(), ::getpid());
+  int error = write_new_file(temporary, to_json());
+  if (error == 0 && ::rename(temporary.c_str(), file.c_str()) != 0) error = errno;
+  if (error == 0) return {};
+  ::unlink(temporary.c_str());
+  return fail(ErrorKind::unreadable,
+              fmt::format("cannot write machine profile {}: {}. Check that its folder exists, is "
+                          "writable and has space left.",
+                          file.native(), std::generic_category().message(error)));
+}
+
+Result<MachineProfile> MachineProfile::load(const std::filesystem::path& file) {
+  std::string text;
+  if (const int error = read_all(file, text)) {
+    return fail(ErrorKind::unreadable,
+                fmt::format("cannot read machine profile {}: {}. `foreload probe` writes one.",
+                            file.native(), std::generic_category().message(error)));
+  }
+  auto profile = from_json(text);
+  if (!profile) {
+    return fail(profile.error().kind, fmt::format("cannot use machine profile {}: {}",
+                                                  file.native(), profile.error().message));
+  }
+  return profile;
+}
+
+}  // namespace foreload

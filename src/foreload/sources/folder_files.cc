@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/sources/folder_files.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "foreload/sources/folder.h"
+
+namespace foreload {
+namespace {
+
+Fault fault_of(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case EACCES:
+    case EPERM:
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EINVAL:
+      return Fault::permanent;
+    default:
+      return Fault::transient;  // EIO, ESTALE, ETIMEDOUT, ENOMEM, ...
+  }
+}
+
+constexpr const char* kChanged = "it changed since it was listed (size or modification time)";
+
+Outcome too_short(uint64_t bytes, uint64_t expected) {
+  return {Fault::permanent, 0, fmt::format("it has {} bytes, {} were expected", bytes, expected)};
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+void FolderFiles::count(Operation operation, SteadyTime start, int64_t result) const {
+  if (!operations) return;
+  const bool has_bytes = operation == Operation::read && result > 0;
+  operations->count(operation, std::chrono::steady_clock::now() - start,
+                    has_bytes ? static_cast<uint64_t>(result) : 0, result < 0);
+}
+
+Outcome FolderFiles::check_name(std::string_view name) {
+  const auto refuse = [](const char* what) { return Outcome{Fault::permanent, 0, what}; };
+  if (name.empty()) return refuse("its name is empty");
+  if (name.find('\0') != std::string_view::npos) return refuse("its name holds a zero byte");
+  if (name.front() == '/') return refuse("its name is not relative to the folder");
+  for (size_t start = 0; start <= name.size();) {
+    const size_t end = std::min(name.find('/', start), name.size());
+    if (name.substr(start, end - start) == "..") return refuse("its name leads out of the folder");
+    start = end + 1;
+  }
+  return {};
+}
+
+Outcome FolderFiles::check_status(const struct statx& status, const Extent& extent) const {
+  const uint64_t version = objects->version(extent.object);
+  if (version != 0 &&
+      version != file_version(status.stx_size, status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec)) {
+    return {Fault::changed, 0, kChanged};
+  }
+  if (extent.length > status.stx_size || extent.offset > status.stx_size - extent.length) {
+    const uint64_t end = extent.offset + extent.length;
+    return too_short(status.stx_size, end < extent.offset ? UINT64_MAX : end);
+  }
+  return {};
+}
+
+Outcome FolderFiles::ended_early(const Extent& extent, uint64_t bytes) const {
+  if (objects->version(extent.object) != 0) return {Fault::changed, 0, kChanged};
+  return too_short(extent.offset + bytes, extent.offset + extent.length);
+}
+
+Outcome failed_step(int error_number, std::string_view action) {
+  return {fault_of(error_number), error_number,
+          fmt::format("{} while {}", std::generic_category().message(error_number), action)};
+}
+
+bool out_of_descriptors(int error_number) {
+  return error_number == EMFILE || error_number == ENFILE;
+}
+
+}  // namespace foreload

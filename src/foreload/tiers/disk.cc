@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/tiers/disk.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "foreload/base/bytes.h"
+#include "foreload/tiers/disk_core.h"
+#include "foreload/tiers/disk_leftovers.h"
+#include "foreload/tiers/disk_reads.h"
+#include "foreload/tiers/disk_writer.h"
+
+namespace foreload {
+namespace {
+
+using namespace disk_cache;
+
+constexpr uint64_t kLeastBudget = uint64_t{64} << 10;
+constexpr uint64_t kLeastSegment = uint64_t{4} << 20;
+constexpr uint64_t kMostSegment = uint64_t{256} << 20;
+constexpr std::chrono::milliseconds kPatience{900};  // of the destructor
+
+Result<void> check(const DiskSettings& settings) {
+  if (settings.members == 0 || settings.member >= settings.members) {
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot open disk cache {}: member {} of {} does not exist; members "
+                            "count from 0",
+                            settings.folder.native(), settings.member, settings.members));
+  }
+  if (settings.folder.empty()) {
+    return fail(ErrorKind::invalid, "cannot open a disk cache without a folder; name one");
+  }
+  if (settings.budget < kLeastBudget) {
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot open disk cache {}: a budget of {} holds nothing; give it at "
+                            "least {}, or no disk cache",
+                            settings.folder.native(), format_bytes(settings.budget),
+                            format_bytes(kLeastBudget)));
+  }
+  return {};
+}
+
+Result<void> check_free_space(const DiskCore& core) {
+  const DiskSettings& settings = core.settings;
+  std::error_code error;
+  const auto space = std::filesystem::space(settings.folder, error);
+  if (error) return {};  // some file systems do not say; the first write will
+  const uint64_t free = static_cast<uint64_t>(space.available);
+  if (settings.budget <= free + core.used) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("cannot use a disk budget of {} in {}: {} are free there and {} are held "
+                          "by the cache; lower the disk budget, or free some space",
+                          format_bytes(settings.budget), settings.folder.native(),
+                          format_bytes(free), format_bytes(core.used)));
+}
+
+class SegmentedDiskTier final : public DiskTier {
+ public:
+  SegmentedDiskTier(std::shared_ptr<DiskCore> core) : core_(std::move(core)) {
+    found_ = core_->index.entries();
+  }
+
+  Result<void> start(const Leftovers& leftovers) {
+    try {
+      writer_.emplace([writer = std::make_shared<DiskWriter>(core_, leftovers)] { writer->run(); });
+    } catch (const std::system_error&) {
+      return fail(ErrorKind::unreadable,
+                  "cannot start a thread for the disk cache; raise the "
+                  "limit of threads (ulimit -u)");
+    }
+    const auto reads = std::make_shared<DiskReads>(core_);
+    if (core_->settings.io_uring) {
+      if (auto ring = start_ring(reads)) readers_.push_back(std::move(*ring));
+    }
+    if (readers_.empty()) readers_ = start_pool(reads);
+    if (readers_.empty()) {
+      return fail(ErrorKind::unreadable,
+                  "cannot start threads for the disk cache; raise the limit "
+                  "of threads (ulimit -u)");
+    }
+    return {};
+  }
+
+  ~SegmentedDiskTier() override {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    core_->reads.stop();
+    core_->writes.stop();
+    for (DiskThread& reader : readers_) reader.end_by(deadline);
+    if (writer_) writer_->end_by(deadline);
+    core_->answers.close();
+  }
+
+  const std::vector<DiskEntry>& found() const override { return found_; }
+  void keep(const std::function<bool(uint64_t, uint64_t)>& wanted) override {
+    core_->index.keep(wanted);
+  }
+  void read(DiskRead read) override {
+    const uint64_t ticket = core_->answers.expect(read.id);
+    core_->reads.push({std::move(read), ticket});
+  }
+  void write(DiskWrite write) override {
+    const uint64_t ticket = core_->answers.expect(write.id);
+    core_->writes.push({std::move(write), ticket});
+  }
+  void drop(uint64_t sample) override {
+    core_->writes.drop(sample);
+    core_->index.drop(sample);
+  }
+  bool holds(uint64_t sample) const override { return core_->index.holds(sample); }
+  uint64_t used() const override { return core_->used; }
+  uint64_t payload() const override { return core_->index.payload(); }
+  std::optional<std::string> dead() const override { return core_->health.why(); }
+
+ private:
+  const std::shared_ptr<DiskCore> core_;
+  std::vector<DiskEntry> found_;
+  std::optional<DiskThread> writer_;
+  std::vector<DiskThread> readers_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskSettings settings, Answered answered) {
+  FORELOAD_CHECK(check(settings));
+  if (settings.segment_bytes == 0) {
+    settings.segment_bytes = std::clamp(settings.budget / 16, kLeastSegment, kMostSegment);
+  }
+  // A small budget still needs several segments, or nothing could be won back piece by piece.
+  settings.segment_bytes = std::min(settings.segment_bytes, settings.budget / 4);
+  FORELOAD_TRY(std::vector<Slot> slots,
+               take_slots(settings.folder, settings.member, settings.members));
+  auto core =
+      std::make_shared<DiskCore>(std::move(settings), std::move(slots), std::move(answered));
+  FORELOAD_TRY(const Leftovers leftovers, find_leftovers(*core));
+  FORELOAD_CHECK(check_free_space(*core));
+  auto tier = std::make_unique<SegmentedDiskTier>(core);
+  FORELOAD_CHECK(tier->start(leftovers));
+  return tier;
+}
+
+}  // namespace foreload

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/tiers/disk_writer.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "foreload/base/random.h"
+#include "foreload/tiers/segment_scan.h"
+
+namespace foreload::disk_cache {
+namespace {
+
+constexpr uint64_t kBufferBytes = uint64_t{1} << 20;
+constexpr std::chrono::milliseconds kPatience{20};  // with reads, before each write of the buffer
+
+uint64_t now_nanoseconds() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::system_clock::now().time_since_epoch())
+                                   .count());
+}
+
+uint64_t random_mark(uint64_t salt) {
+  uint64_t mark = 0;
+  if (::getrandom(&mark, sizeof mark, GRND_NONBLOCK) != sizeof mark)
+    mark = mix64(now_nanoseconds() ^ mix64(salt + static_cast<uint64_t>(::getpid())));
+  return std::max<uint64_t>(mark, 1);
+}
+
+}  // namespace
+
+DiskWriter::DiskWriter(std::shared_ptr<DiskCore> core, const Leftovers& leftovers)
+    : core_(std::move(core)),
+      born_(leftovers.born),
+      next_number_(leftovers.next_number),
+      unfinished_(leftovers.unfinished),
+      buffer_(make_blocks(kBufferBytes)) {}
+
+void DiskWriter::run() {
+  if (!buffer_) die("no memory for the buffer", ENOMEM);
+  while (!core_->writes.stopped()) {
+    std::optional<QueuedWrite> write = core_->writes.pop(unflushed_);
+    if (write) {
+      take(std::move(*write));
+    } else if (unflushed_) {
+      flush();
+    }
+  }
+  while (std::optional<QueuedWrite> write = core_->writes.pop(true)) {
+    answer(*write, DiskAnswer::failed);
+  }
+  if (current_ && !core_->health.dead()) seal();
+}
+
+void DiskWriter::answer(const QueuedWrite& write, DiskAnswer answer) {
+  core_->writes.finish(write, {});
+  core_->answers.answer(write.ticket, answer);
+}
+
+void DiskWriter::take(QueuedWrite write) {
+  if (core_->health.dead()) return answer(write, DiskAnswer::failed);
+  if (write.refused) return answer(write, DiskAnswer::full);
+  const DiskWrite& w = write.write;
+  const std::optional<RecordPlace> known = core_->index.find(w.sample);
+  if (known && known->version == w.version && known->size == w.size &&
+      known->checksum == w.checksum)
+    return answer(write, DiskAnswer::done);
+  if (unfinished_) go_on(std::exchange(unfinished_, nullptr));
+  // A sample that cannot be a segment of its own is not worth winning room for.
+  if (w.size >= core_->settings.budget || !make_room(w.size)) {
+    const bool over = core_->health.dead() || core_->writes.stopped();
+    return answer(write, over ? DiskAnswer::failed : DiskAnswer::full);
+  }
+  if (!begin_segment()) return answer(write, DiskAnswer::failed);
+  Unpublished record;
+  record.sample = w.sample;
+  record.place = {current_, 0, w.size, w.version, w.checksum};
+  const std::span<const std::byte> payload(w.from, w.size);
+  record.write = std::move(write);
+  append(std::move(record), payload);
+}
+
+// REQUIRES: fits(payload.size()) and begin_segment().
+bool DiskWriter::append(Unpublished record, std::span<const std::byte> payload) {
+  static constexpr std::array<std::byte, kRecordAlignment> kZeros{};
+  const DiskSettings& settings = core_->settings;
+  record.place.segment = current_;
+  record.place.offset = base_ + fill_;
+  const RecordEntry entry{settings.fingerprint.high,
+                          settings.fingerprint.low,
+                          record.sample,
+                          record.place.version,
+                          settings.form,
+                          record.place.offset,
+                          record.place.size,
+                          record.place.checksum};
+  const RecordHeader header = make_record_header(current_->header.mark, entry);
+  const uint64_t padding = record_bytes(payload.size()) - sizeof header - payload.size();
+  unpublished_.push_back(std::move(record));
+  ++records_;
+  return put(std::as_bytes(std::span(&header, 1))) && put(payload) &&
+         put(std::span(kZeros).first(padding));
+}
+
+bool DiskWriter::put(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const size_t n = std::min<size_t>(bytes.size(), kBufferBytes - fill_);
+    std::memcpy(buffer_.get() + fill_, bytes.data(), n);
+    fill_ += n;
+    unflushed_ = true;
+    bytes = bytes.subspan(n);
+    if (fill_ == kBufferBytes && !flush()) return false;
+  }
+  return !core_->health.dead();
+}
+
+// Writes the buffer and keeps its last, unfinished block, which is written again with what follows:
+// the bytes it has already do not change, so a torn write cannot hurt records before it.
+bool DiskWriter::flush() {
+  if (core_->health.dead()) return false;
+  if (!core_->writes.stopped()) core_->reads.wait_for_quiet(kPatience);
+  struct stat status{};
+  if (::fstat(file_->get(), &status) != 0 || status.st_nlink == 0) {
+    die("its files were deleted", ENOENT);
+    return false;
+  }
+  const uint64_t bytes = round_up(fill_, kBlockBytes);
+  std::memset(buffer_.get() + fill_, 0, bytes - fill_);
+  const auto start = std::chrono::steady_clock::now();
+  const int error = file_->write(base_, {buffer_.get(), bytes});
+  core_->count(Operation::write, start, error == 0 ? bytes : 0, error != 0);
+  if (error != 0) {
+    die("writing failed", error);
+    return false;
+  }
+  file_->forget(base_, bytes);
+  const uint64_t file_bytes = base_ + bytes;
+  core_->used += file_bytes - current_->file_bytes;
+  core_->index.resize(*current_, base_ + fill_, file_bytes, 0);
+  const uint64_t whole = fill_ / kBlockBytes * kBlockBytes;
+  if (whole > 0) std::memmove(buffer_.get(), buffer_.get() + whole, fill_ - whole);
+  base_ += whole;
+  fill_ -= whole;
+  unflushed_ = false;
+  publish();
+  return true;
+}
+
+void DiskWriter::publish() {
+  while (!unpublished_.empty()) {
+    const Unpublished& first = unpublished_.front();
+    if (first.place.offset + record_bytes(first.place.size) > base_ + fill_) break;
+    const Unpublished record = std::move(unpublished_.front());
+    unpublished_.pop_front();
+    if (!record.write) {
+      core_->index.move(record.sample, record.from, record.place);
+      continue;
+    }
+    core_->writes.finish(*record.write, [&] { core_->index.add(record.sample, record.place); });
+    core_->answers.answer(record.write->ticket, DiskAnswer::done);
+  }
+}
+
+// Makes sure that there is a segment to write to. REQUIRES: if there is one, the next record goes
+// into it, or there is room for another one.
+bool DiskWriter::begin_segment() {
+  if (current_) return true;
+  const uint64_t mark = random_mark(next_number_);
+  born_ = std::max(born_ + 1, now_nanoseconds());
+  auto segment = std::make_shared<Segment>(core_->slots.front(), next_number_++,
+                                           make_segment_header(mark, born_));
+  file_ = core_->files.create(*segment);
+  if (!file_) {
+    die("a segment cannot be made", errno);
+    return false;
+  }
+  current_ = segment;
+  core_->index.add_segment(segment);
+  base_ = 0;
+  fill_ = 0;
+  records_ = 0;
+  return put(std::as_bytes(std::span(&segment->header, 1)));
+}
+
+// Appends to a segment of an earlier run, so that many short runs do not leave many small files.
+// Its sidecar goes: until there is a new one, opening walks through the segment. Does nothing where
+// that is not possible.
+void DiskWriter::go_on(const std::shared_ptr<Segment>& segment) {
+  const int folder = segment->slot.folder.get();
+  const std::string name = segment_name(segment->number);
+  auto file = BlockFile::open(folder, name.c_str(), O_RDWR, core_->settings.direct_io);
+  const uint64_t base = segment->end / kBlockBytes * kBlockBytes;
+  const uint64_t fill = segment->end - base;
+  if (!file ||
+      (fill > 0 && file->read(base, {buffer_.get(), kBlockBytes}) < static_cast<int64_t>(fill)))
+    return;
+  const std::string sidecar = sidecar_name(segment->number);
+  if (::unlinkat(folder, sidecar.c_str(), 0) != 0 && errno != ENOENT) return;
+  core_->used -= allocated_bytes(segment->sidecar_size);
+  core_->index.resize(*segment, segment->end, segment->file_bytes, 0);
+  current_ = segment;
+  file_ = std::move(file);
+  base_ = base;
+  fill_ = fill;
+  records_ = segment->samples.size();
+}
+
+bool DiskWriter::seal() {
+  if (!current_) return true;
+  if (unflushed_ && !flush()) return false;
+  const std::vector<DiskIndex::Record> held = core_->index.records_of(*current_);
+  std::vector<RecordEntry> entries;
+  entries.reserve(held.size());
+  const DiskSettings& settings = core_->settings;
+  for (const DiskIndex::Record& record : held) {
+    entries.push_back({settings.fingerprint.high, settings.fingerprint.low, record.sample,
+                       record.place.version, settings.form, record.place.offset, record.place.size,
+                       record.place.checksum});
+  }
+  // The sidecar must not speak of records that a power cut could still take.
+  int error = ::fdatasync(file_->get()) == 0 ? 0 : errno;
+  if (error == 0) {
+    error = write_sidecar(current_->slot.folder.get(), current_->number, current_->header,
+                          base_ + fill_, entries);
+  }
+  if (error != 0) {
+    die("a segment cannot be finished", error);
+    return false;
+  }
+  const uint64_t size = sidecar_bytes(entries.size());
+  core_->used += allocated_bytes(size);
+  core_->index.resize(*current_, base_ + fill_, current_->file_bytes, size);
+  current_ = nullptr;
+  file_ = nullptr;
+  return true;
+}
+
+void DiskWriter::die(std::string_view what, int error) {
+  core_->health.die(fmt::format(
+      "the disk cache {} is off: {}: {}; check the disk, or choose another folder or budget",
+      core_->settings.folder.native(), what, std::generic_category().message(error)));
+  for (const Unpublished& record : std::exchange(unpublished_, {})) {
+    if (record.write) answer(*record.write, DiskAnswer::failed);
+  }
+  unflushed_ = false;
+}
+
+}  // namespace foreload::disk_cache

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one thread that changes the disk cache: it appends records to the current segment, seals full
+// segments with a sidecar, and wins room back from segments with little that is wanted. Records are
+// gathered in one block-aligned buffer that is written when it is full or nothing waits, with at
+// most one write in flight. A record is published, and its write answered, once the file has it.
+//
+// A write error turns the tier off: what was not published is answered `failed`, and nothing is
+// written any more. Everything here runs on the writer's thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "foreload/tiers/descriptor.h"
+#include "foreload/tiers/disk_core.h"
+#include "foreload/tiers/disk_leftovers.h"
+
+namespace foreload::disk_cache {
+
+class DiskWriter {
+ public:
+  DiskWriter(std::shared_ptr<DiskCore> core, const Leftovers& leftovers);
+
+  // Until the queue of writes is stopped; then finishes and seals what it has begun.
+  void run();
+
+ private:
+  // A record that is in the buffer or the file and not in the index yet.
+  struct Unpublished {
+    uint64_t sample = 0;
+    RecordPlace place;
+    std::optional<QueuedWrite> write;  // none: it is moved
+    RecordPlace from;                  // where it was, if it is moved
+  };
+
+  void take(QueuedWrite write);
+  void answer(const QueuedWrite& write, DiskAnswer answer);
+  // All return false when the tier is dead.
+  bool append(Unpublished record, std::span<const std::byte> payload);
+  bool put(std::span<const std::byte> bytes);
+  bool flush();
+  bool begin_segment();
+  void go_on(const std::shared_ptr<Segment>& segment);
+  bool seal();
+  void publish();
+  void die(std::string_view what, int error);
+
+  // Room, in disk_room.cc.
+  bool goes_into_current(uint64_t size) const;
+  bool fits(uint64_t size) const;
+  bool make_room(uint64_t size);
+  uint64_t room() const;
+  bool reclaim(const std::shared_ptr<Segment>& victim);
+  bool move_record(const DiskIndex::Record& record);
+
+  const std::shared_ptr<DiskCore> core_;
+  uint64_t born_;  // of the youngest segment
+  uint64_t next_number_;
+  std::shared_ptr<Segment> unfinished_;  // that an earlier run left, until it is gone on with
+
+  std::shared_ptr<Segment> current_;  // null: none begun
+  std::shared_ptr<BlockFile> file_;   // of current_
+  uint64_t records_ = 0;              // appended to current_
+  Blocks buffer_;
+  uint64_t base_ = 0;  // where in the file the buffer begins; a multiple of kBlockBytes
+  uint64_t fill_ = 0;  // bytes in the buffer
+  bool unflushed_ = false;
+  std::deque<Unpublished> unpublished_;
+};
+
+// Deletes a segment with its sidecar and all it holds, and takes it off the books. Returns 0 or
+// errno.
+int delete_segment(DiskCore& core, const std::shared_ptr<Segment>& segment);
+
+}  // namespace foreload::disk_cache

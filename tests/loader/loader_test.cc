@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank as a user runs it: real files, real caches, injected faults. Every test compares every
+// byte of every delivered sample with what is in the file.
+#include "foreload/loader/loader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "foreload/sources/shaped.h"
+
+namespace foreload {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+size_t entries_in(const char* folder) {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder)) ++count;
+  return count;
+}
+
+class LoaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "foreload-loader-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+    std::mt19937_64 random(1);
+    for (int i = 0; i < 100; ++i) {
+      std::string bytes(1 + random() % 20'000, '\0');
+      for (char& byte : bytes) byte = static_cast<char>(random());
+      write_file(i, bytes);
+    }
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  fs::path file(uint64_t sample) const {
+    return root_ / "data" / (sample < 50 ? "cat" : "dog") / fmt_name(sample);
+  }
+  static std::string fmt_name(uint64_t sample) {
+    std::string digits = std::to_string(sample);
+    return std::string(5 - digits.size(), '0') + digits + ".jpg";
+  }
+  void write_file(uint64_t sample, const std::string& bytes) {
+    fs::create_directories(file(sample).parent_path());
+    std::ofstream(file(sample), std::ios::binary) << bytes;
+    contents_[sample] = bytes;
+  }
+
+  LoaderSettings settings(uint64_t epochs = 3) const {
+    LoaderSettings settings;
+    settings.dataset = root_ / "data";
+    settings.extensions = image_extensions_;
+    settings.epochs = epochs;
+    settings.batching.batch_size = 8;
+    settings.staging = 1 << 20;
+    return settings;
+  }
+  uint64_t total() const {
+    uint64_t sum = 0;
+    for (const auto& [sample, bytes] : contents_) sum += bytes.size();
+    return sum;
+  }
+  static std::unique_ptr<Loader> open(LoaderSettings settings) {
+    auto loader = Loader::open(std::move(settings));
+    if (!loader) {
+      ADD_FAILURE() << loader.error().message;
+      return nullptr;
+    }
+    return std::move(*loader);
+  }
+  void expect_bytes(const Batch& batch) const {
+    for (size_t i = 0; i < batch.samples.size(); ++i) {
+      const std::string& expected = contents_.at(batch.samples[i]);
+      ASSERT_EQ(batch.bytes[i].size(), expected.size()) << "sample " << batch.samples[i];
+      ASSERT_EQ(std::memcmp(batch.bytes[i].data(), expected.data(), expected.size()), 0)
+          << "sample " << batch.samples[i];
+    }
+  }
+  // One epoch, checked; returns the samples in order.
+  std::vector<uint64_t> epoch(Loader& loader) const {
+    std::vector<uint64_t> samples;
+    while (true) {
+      auto batch = loader.next();
+      if (!batch) {
+        ADD_FAILURE() << batch.error().message;
+        return samples;
+      }
+      if (!*batch) return samples;
+      expect_bytes(**batch);
+      samples.insert(samples.end(), (*batch)->samples.begin(), (*batch)->samples.end());
+    }
+  }
+  static std::vector<uint64_t> list(const Plan& plan, uint64_t epoch) {
+    const auto order = std::move(*plan.order().epoch(epoch));
+    std::vector<uint64_t> ids(plan.sharding(epoch).per_rank());
+    read_list(*order, plan.sharding(epoch), 0, 0, ids);
+    return ids;
+  }
+  void run_all(Loader& loader, uint64_t epochs) const {
+    for (uint64_t e = 0; e < epochs; ++e) EXPECT_EQ(epoch(loader), list(loader.plan(), e));
+  }
+  static std::function<std::unique_ptr<Source>(
+      std::function<std::unique_ptr<Source>(Source::Answered)>, Source::Answered)>
+  shaped(Shape shape) {
+    return [shape](auto make, Source::Answered answered) {
+      return shape_source(make, shape, std::move(answered));
+    };
+  }
+
+  fs::path root_;
+  std::map<uint64_t, std::string> contents_;
+  std::vector<std::string> image_extensions_{".jpg"};
+};
+
+TEST_F(LoaderTest, GivesEveryEpochsListWithTheRightBytes) {
+  const auto loader = open(settings());
+  run_all(*loader, 3);
+  // Without a cache every epoch reads everything, but for what two open batches share.
+  EXPECT_LE(loader->stats().engine.source_bytes, 3 * total());
+  EXPECT_GE(loader->stats().engine.source_bytes, total());
+  EXPECT_FALSE(*loader->next());  // and nothing after the last epoch
+}
+
+TEST_F(LoaderTest, WorksWithThreadsToo) {
+  LoaderSettings with = settings();
+  with.io_engine = IoEngine::threads;
+  run_all(*open(with), 3);
+}
+
+TEST_F(LoaderTest, ReadsTheSourceOnceIfMemoryHoldsEverything) {
+  LoaderSettings with = settings(4);
+  with.memory = total();
+  const auto loader = open(with);
+  run_all(*loader, 4);
+  EXPECT_EQ(loader->stats().engine.source_bytes, total());
+  EXPECT_EQ(loader->epoch_stats().from_bytes[static_cast<size_t>(From::memory)], total());
+}
+
+TEST_F(LoaderTest, ReadsWhatThePlanSaysIfCachesHoldAPart) {
+  LoaderSettings with = settings(5);
+  with.memory = total() / 4;
+  with.disks = {{root_ / "cache", total() / 3}};
+  with.staging = 100'000;
+  const auto loader = open(with);
+  run_all(*loader, 5);
+  const uint64_t bound = loader->plan().traffic().source_bytes_lower_bound;
+  EXPECT_GE(loader->stats().engine.source_bytes, bound);
+  EXPECT_LE(loader->stats().engine.source_bytes, bound + 5 * 2 * 20'000 + bound / 20);
+}
+
+TEST_F(LoaderTest, StartsWarmUnderAnotherSeedFromAFullDisk) {
+  LoaderSettings with = settings(2);
+  with.disks = {{root_ / "cache", 2 * total() + (1 << 20)}};
+  run_all(*open(with), 2);
+  with.seed = 99;
+  with.epochs = 3;
+  const auto loader = open(with);
+  run_all(*loader, 3);
+  EXPECT_EQ(loader->stats().held_samples, 100u);
+  EXPECT_EQ(loader->stats().engine.source_bytes, 0u);
+}
+
+TEST_F(LoaderTest, FindsOnDiskWhatWasInMemoryIfTheDiskHadRoom) {
+  LoaderSettings with = settings(2);
+  with.memory = total() / 2;
+  with.disks = {{root_ / "cache", 2 * total() + (1 << 20)}};
+  run_all(*open(with), 2);
+  with.staging = 100'000;  // so that the second epoch is not read before the first one ends
+  const auto loader = open(with);
+  run_all(*loader, 2);
+  EXPECT_EQ(loader->stats().engine.source_bytes, 0u);
+  // Copies moved up to memory while they were read.
+  EXPECT_GT(loader->epoch_stats().from_bytes[static_cast<size_t>(From::memory)], total() / 3);
+}
+
+TEST_F(LoaderTest, UsesASavedIndexWithoutListing) {
+  LoaderSettings with = settings(1);
+  with.index = root_ / "index";
+  EXPECT_TRUE(open(with)->stats().listed);
+  const auto loader = open(with);
+  EXPECT_FALSE(loader->stats().listed);
+  run_all(*loader, 1);
+}
+
+TEST_F(LoaderTest, GoesOnFromAnotherPlace) {
+  const auto loader = open(settings(5));
+  ASSERT_TRUE(*loader->next());
+  loader->seek(3, 40);
+  const auto whole = list(loader->plan(), 3);
+  EXPECT_EQ(epoch(*loader), std::vector<uint64_t>(whole.begin() + 40, whole.end()));
+  EXPECT_EQ(epoch(*loader), list(loader->plan(), 4));
+  EXPECT_FALSE(*loader->next());
+}
+
+TEST_F(LoaderTest, GoesOnForEverIfNobodySaysHowLong) {
+  LoaderSettings with = settings();
+  with.epochs.reset();
+  with.memory = total();
+  const auto loader = open(with);
+  run_all(*loader, 40);
+}
+
+TEST_F(LoaderTest, LetsTheUserKeepEveryBatch) {
+  LoaderSettings with = settings(2);
+  with.memory = total();
+  const auto loader = open(with);
+  std::vector<Batch> kept;
+  for (int e = 0; e < 2; ++e) {
+    while (auto batch = std::move(*loader->next())) kept.push_back(std::move(*batch));
+  }
+  for (const Batch& batch : kept) expect_bytes(batch);
+}
+
+TEST_F(LoaderTest, TriesAgainAfterTransientErrors) {
+  LoaderSettings with = settings(2);
+  Shape shape;
+  shape.fault_share = 0.2;
+  with.tries = 20;
+  with.wrap_source = shaped(shape);
+  const auto loader = open(with);
+  run_all(*loader, 2);
+  EXPECT_GT(loader->stats().engine.policy.retries, 0u);
+}
+
+TEST_F(LoaderTest, NamesAFileThatIsGone) {
+  const auto loader = open([&] {
+    LoaderSettings with = settings(1);
+    with.index = root_ / "index";
+    open(with);
+    fs::remove(file(7));
+    return with;
+  }());
+  Result<std::optional<Batch>> batch = std::nullopt;
+  do batch = loader->next();
+  while (batch && *batch);
+  ASSERT_FALSE(batch);
+  EXPECT_NE(batch.error().message.find("sample 7 (cat/00007.jpg)"), std::string::npos)
+      << batch.error().message;
+  EXPECT_FALSE(loader->next());  // and goes on saying so
+}
+
+TEST_F(LoaderTest, SkipsBadSamplesAndKeepsBatchesFull) {
+  LoaderSettings with = settings(2);
+  with.index = root_ / "index";
+  open(with);
+  fs::remove(file(7));
+  fs::remove(file(50));
+  with.skip_bad_samples = true;
+  const auto loader = open(with);
+  for (uint64_t e = 0; e < 2; ++e) {
+    auto expected = list(loader->plan(), e);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      // The next good sample of the batch, going round.
+      const size_t first = i / 8 * 8;
+      const size_t size = std::min<size_t>(8, expected.size() - first);
+      const auto whole = list(loader->plan(), e);
+      size_t j = i;
+      while (whole[j] == 7 || whole[j] == 50) j = first + (j - first + 1) % size;
+      expected[i] = whole[j];
+    }
+    EXPECT_EQ(epoch(*loader), expected);
+  }
+  EXPECT_EQ(loader->stats().engine.policy.skipped, 4u);
+}
+
+TEST_F(LoaderTest, NoticesAFileThatChanged) {
+  LoaderSettings with = settings(1);
+  with.index = root_ / "index";
+  open(with);
+  std::ofstream(file(3), std::ios::app) << "more";
+  const auto loader = open(with);
+  Result<std::optional<Batch>> batch = std::nullopt;
+  do batch = loader->next();
+  while (batch && *batch);
+  ASSERT_FALSE(batch);
+  EXPECT_NE(batch.error().message.find("changed"), std::string::npos) << batch.error().message;
+  EXPECT_NE(batch.error().message.find("cat/00003.jpg"), std::string::npos);
+}
+
+TEST_F(LoaderTest, GivesUpAReadThatHangs) {
+  LoaderSettings with = settings(1);
+  Shape shape;
+  shape.hangs = [](uint32_t object, unsigned) { return object == 11; };
+  with.wrap_source = shaped(shape);
+  with.read_deadline = milliseconds(200);
+  const auto loader = open(with);
+  Result<std::optional<Batch>> batch = std::nullopt;
+  do batch = loader->next();
+  while (batch && *batch);
+  ASSERT_FALSE(batch);
+  EXPECT_NE(batch.error().message.find("cat/00011.jpg"), std::string::npos)
+      << batch.error().message;
+}
+
+TEST_F(LoaderTest, SurvivesAReadThatHangsOnce) {
+  LoaderSettings with = settings(2);
+  Shape shape;
+  shape.hangs = [](uint32_t object, unsigned attempt) { return object % 10 == 0 && attempt == 0; };
+  with.wrap_source = shaped(shape);
+  with.read_deadline = milliseconds(200);
+  run_all(*open(with), 2);
+}
+
+TEST_F(LoaderTest, TakesDamagedDiskCopiesForMisses) {
+  LoaderSettings with = settings(1);
+  with.disks = {{root_ / "cache", 2 * total() + (1 << 20)}};
+  run_all(*open(with), 1);
+  std::mt19937_64 random(3);
+  for (const auto& entry : fs::recursive_directory_iterator(root_ / "cache")) {
+    if (!entry.is_regular_file() || entry.file_size() < 100'000) continue;
+    std::fstream segment(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    for (int i = 0; i < 10; ++i) {
+      segment.seekp(static_cast<std::streamoff>(10'000 + random() % (entry.file_size() - 20'000)));
+      segment << "damage";
+    }
+  }
+  with.epochs = 2;
+  const auto loader = open(with);
+  run_all(*loader, 2);
+  EXPECT_GT(loader->stats().engine.source_bytes, 0u);
+  EXPECT_LT(loader->stats().engine.source_bytes, total());
+}
+
+TEST_F(LoaderTest, GoesOnWithoutItsDiskFolder) {
+  LoaderSettings with = settings(3);
+  with.disks = {{root_ / "cache", 2 * total() + (1 << 20)}};
+  const auto loader = open(with);
+  EXPECT_EQ(epoch(*loader), list(loader->plan(), 0));
+  fs::remove_all(root_ / "cache");
+  EXPECT_EQ(epoch(*loader), list(loader->plan(), 1));
+  EXPECT_EQ(epoch(*loader), list(loader->plan(), 2));
+}
+
+TEST_F(LoaderTest, WorksWithABudgetSmallerThanASample) {
+  LoaderSettings with = settings(2);
+  with.memory = 1;
+  with.staging = 1;
+  run_all(*open(with), 2);
+}
+
+TEST_F(LoaderTest, RefusesMoreMemoryThanThereIs) {
+  LoaderSettings with = settings(2);
+  with.memory = uint64_t{1} << 60;
+  const auto loader = Loader::open(with);
+  ASSERT_FALSE(loader);
+  EXPECT_EQ(loader.error().kind, ErrorKind::invalid);
+}
+
+TEST_F(LoaderTest, EndsAtOnceWithEverythingInFlight) {
+  const size_t threads = entries_in("/proc/self/task");
+  const size_t descriptors = entries_in("/proc/self/fd");
+  for (int round = 0; round < 3; ++round) {
+    LoaderSettings with = settings(2);
+    with.memory = total() / 2;
+    with.disks = {{root_ / "cache", total() + (1 << 20)}};
+    Shape shape;
+    shape.latency = std::chrono::seconds(round == 0 ? 1000 : 0);
+    with.wrap_source = shaped(shape);
+    const auto loader = open(with);
+    if (round > 0) {
+      ASSERT_TRUE(*loader->next());
+    }
+  }
+  EXPECT_EQ(entries_in("/proc/self/task"), threads);
+  EXPECT_EQ(entries_in("/proc/self/fd"), descriptors);
+}
+
+}  // namespace
+}  // namespace foreload

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The policy alone, driven by scripted and by random events. The driver below carries actions out
+// in memory, in any order it likes, and checks what must hold whatever happens.
+#include "foreload/policy/policy.h"
+
+#include <map>
+#include <random>
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace foreload {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::shared_ptr<const Plan> plan_of(Job job, Sizes sizes) {
+  return std::make_shared<const Plan>(std::move(*Plan::make(job, std::move(sizes))));
+}
+
+Job job_of(uint64_t epochs, uint64_t memory, uint64_t disk = 0, uint64_t batch = 4) {
+  Job job;
+  job.epochs = epochs;
+  job.batching.batch_size = batch;
+  job.tiers = {{{"memory", memory, 2}, {"disk", disk, 1}}};
+  return job;
+}
+
+// Carries out actions. What is in flight ends when the test says so.
+class World {
+ public:
+  World(std::shared_ptr<const Plan> plan, PolicySettings settings = {},
+        std::span<const Held> held = {})
+      : plan_(std::move(plan)), policy_(plan_, std::move(settings), held) {
+    for (const Held& copy : held) tiers_[copy.tier].insert(copy.sample);
+    policy_.begin(now_, todo_);
+    carry_out();
+  }
+
+  void tell(const Event& event) {
+    policy_.on(event, now_, todo_);
+    carry_out();
+  }
+  void advance(RunTime by) {
+    now_ += by;
+    if (timer_ && *timer_ <= now_) {
+      timer_.reset();
+      tell(event::Timer{});
+    }
+  }
+  void end_read(uint64_t request, ReadEnd end = ReadEnd::ok) {
+    const action::Read read = reads_.at(request);
+    reads_.erase(request);
+    if (end == ReadEnd::ok) {
+      if (read.from.kind == Origin::Kind::source) {
+        ++source_reads_[read.sample];
+        source_bytes_ += plan_->sizes()[read.sample];
+      } else {
+        EXPECT_TRUE(tiers_[read.from.number].contains(read.sample));
+      }
+      if (read.place.batch != kNoBatch) filled_[read.place] = read.sample;
+    }
+    tell(event::ReadEnded{request, end});
+  }
+  void end_place(size_t i, bool ok = true) {
+    const action::Place place = placing_.at(i);
+    placing_.erase(placing_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (ok) tiers_[place.tier].insert(place.sample);
+    tell(event::Placed{place.sample, place.tier, ok});
+  }
+  // Ends the oldest things first until `batches` more are delivered or nothing is left.
+  void run(uint64_t batches = UINT64_MAX) {
+    const uint64_t goal = batches == UINT64_MAX ? batches : delivered_.size() + batches;
+    while (delivered_.size() < goal) {
+      if (!placing_.empty())
+        end_place(0);
+      else if (!reads_.empty())
+        end_read(reads_.begin()->first);
+      else if (delivered_.size() > consumed_)
+        consume();
+      else
+        break;
+    }
+  }
+  void consume() { tell(event::Consumed{delivered_.at(consumed_++)}); }
+
+  std::map<uint64_t, action::Read> reads_;  // in flight
+  std::vector<action::Place> placing_;
+  std::vector<uint64_t> delivered_;
+  uint64_t consumed_ = 0;
+  std::vector<std::vector<uint64_t>> lists_;  // by epoch: samples delivered, in order
+  std::map<uint64_t, uint64_t> source_reads_;
+  uint64_t source_bytes_ = 0;
+  std::map<uint32_t, std::set<uint64_t>> tiers_;
+  std::vector<action::Fail> failed_;
+  std::vector<action::Skip> skipped_;
+  std::vector<uint64_t> cancelled_;
+  std::vector<uint64_t> evicted_;
+  std::optional<RunTime> timer_;
+  RunTime now_{0};
+  std::shared_ptr<const Plan> plan_;
+  Policy policy_;
+
+ private:
+  void carry_out() {
+    while (!todo_.empty()) {
+      std::vector<Action> actions = std::move(todo_);
+      todo_.clear();
+      for (Action& action : actions) std::visit([this](auto& a) { carry(a); }, action);
+    }
+  }
+  void carry(action::ComputeEpoch& a) {
+    policy_.on(event::EpochKnown{a.epoch, std::move(*plan_->order().epoch(a.epoch))}, now_, todo_);
+  }
+  void carry(action::OpenBatch& a) {
+    EXPECT_FALSE(open_.contains(a.batch));
+    open_[a.batch] = a;
+  }
+  void carry(action::Read& a) {
+    if (a.place.batch != kNoBatch) {
+      EXPECT_TRUE(open_.contains(a.place.batch));
+      EXPECT_EQ(open_[a.place.batch].samples.at(a.place.index), a.sample);
+    }
+    EXPECT_TRUE(reads_.emplace(a.request, a).second) << "a request id in use";
+    if (a.from.kind == Origin::Kind::source) {
+      for (const auto& [tier, samples] : tiers_)
+        EXPECT_FALSE(samples.contains(a.sample)) << "read from the source although it is cached";
+      for (const auto& [id, other] : reads_)
+        EXPECT_FALSE(id != a.request && other.sample == a.sample &&
+                     other.from.kind == Origin::Kind::source)
+            << "read twice at a time";
+    }
+  }
+  void carry(action::Cancel& a) {
+    EXPECT_EQ(reads_.erase(a.request), 1u);
+    cancelled_.push_back(a.request);
+  }
+  void carry(action::Place& a) {
+    EXPECT_TRUE(plan_->placement().owner(a.sample).tier == a.tier ||
+                plan_->placement().backing(a.sample) == a.tier);
+    placing_.push_back(a);
+  }
+  void carry(action::Evict& a) {
+    tiers_[a.tier].erase(a.sample);
+    evicted_.push_back(a.sample);
+  }
+  void carry(action::Copy& a) {
+    ASSERT_TRUE(filled_.contains(a.from));
+    filled_[a.to] = filled_[a.from];
+  }
+  void carry(action::Deliver& a) {
+    EXPECT_TRUE(delivered_.empty() || a.batch > delivered_.back());
+    delivered_.push_back(a.batch);
+    const action::OpenBatch& batch = open_.at(a.batch);
+    const uint64_t row = batch.epoch;
+    if (lists_.size() <= row) lists_.resize(row + 1);
+    for (uint32_t i = 0; i < batch.samples.size(); ++i) {
+      const BatchPlace place{a.batch, i};
+      ASSERT_TRUE(filled_.contains(place)) << "delivered without bytes";
+      lists_[row].push_back(filled_[place]);
+    }
+  }
+  void carry(action::Fail& a) { failed_.push_back(a); }
+  void carry(action::Skip& a) { skipped_.push_back(a); }
+  void carry(action::SetTimer& a) { timer_ = a.at; }
+  void carry(action::CloseBatch& a) { EXPECT_EQ(open_.erase(a.batch), 1u); }
+
+  std::vector<Action> todo_;
+  std::map<uint64_t, action::OpenBatch> open_;
+  std::map<BatchPlace, uint64_t> filled_;  // which sample's bytes are there
+};
+
+std::vector<uint64_t> reading_list(const Plan& plan, uint64_t epoch, uint32_t rank = 0) {
+  const auto order = std::move(*plan.order().epoch(epoch));
+  std::vector<uint64_t> list(plan.sharding(epoch).per_rank());
+  read_list(*order, plan.sharding(epoch), rank, 0, list);
+  return list;
+}
+
+TEST(Policy, DeliversEveryEpochsListInOrder) {
+  World world(plan_of(job_of(3, 0), *Sizes::uniform(10, 100)));
+  world.run();
+  ASSERT_EQ(world.lists_.size(), 3u);
+  for (uint64_t epoch = 0; epoch < 3; ++epoch)
+    EXPECT_EQ(world.lists_[epoch], reading_list(*world.plan_, epoch));
+  EXPECT_EQ(world.delivered_.size(), 9u);
+}
+
+TEST(Policy, ReadsTheSourceOnceIfEverythingFits) {
+  World world(plan_of(job_of(5, 500, 500), *Sizes::uniform(10, 100)));
+  world.run();
+  EXPECT_EQ(world.source_bytes_, 1000u);
+  EXPECT_EQ(world.source_bytes_, world.plan_->traffic().source_bytes());
+}
+
+TEST(Policy, ReadsWhatThePlanSaysIfItDoesNotFit) {
+  PolicySettings settings;
+  settings.window_bytes = 1024;
+  World world(plan_of(job_of(6, 200, 300), *Sizes::uniform(10, 100)), settings);
+  world.run();
+  EXPECT_EQ(world.source_bytes_, world.plan_->traffic().source_bytes());
+}
+
+TEST(Policy, StartsWarmFromWhatTiersHold) {
+  Job job = job_of(2, 0, 1000);
+  for (uint64_t sample = 0; sample < 6; ++sample) job.held.push_back({sample, 0, 1});
+  World world(plan_of(job, *Sizes::uniform(10, 100)), {}, job.held);
+  world.run();
+  EXPECT_EQ(world.source_bytes_, 400u);
+}
+
+TEST(Policy, LiftsACopyToTheTierThePlanWants) {
+  Job job = job_of(2, 500, 1000);
+  for (uint64_t sample = 0; sample < 10; ++sample) job.held.push_back({sample, 0, 1});
+  PolicySettings settings;
+  settings.window_bytes = 4 * 128;
+  World world(plan_of(job, *Sizes::uniform(10, 100)), settings, job.held);
+  world.run();
+  EXPECT_EQ(world.source_bytes_, 0u);
+  EXPECT_EQ(world.tiers_[0].size(), 5u);
+  EXPECT_EQ(world.tiers_[1].size(), 10u);
+}
+
+TEST(Policy, PutsABackUpOnTheSlowerTier) {
+  World world(plan_of(job_of(2, 500, 1000), *Sizes::uniform(10, 100)));
+  world.run();
+  EXPECT_EQ(world.tiers_[0].size(), 5u);
+  EXPECT_EQ(world.tiers_[1].size(), 10u);
+}
+
+TEST(Policy, LooksAheadAcrossTheEpochBorder) {
+  PolicySettings settings;
+  settings.source_limiter = {64, 64, 64};
+  World world(plan_of(job_of(2, 0), *Sizes::uniform(4, 100)), settings);
+  // Nothing was delivered yet, but the second epoch's batch waits for the same samples.
+  EXPECT_EQ(world.reads_.size(), 4u);
+  EXPECT_EQ(world.policy_.totals().merged, 4u);
+  world.run();
+  EXPECT_EQ(world.source_bytes_, 400u);  // merged: both epochs from one read
+  EXPECT_EQ(world.lists_[1], reading_list(*world.plan_, 1));
+}
+
+TEST(Policy, KeepsTheWindowWithinItsBytes) {
+  PolicySettings settings;
+  settings.window_bytes = 3 * 4 * 128;  // three batches of 4 samples of 100 B, aligned to 128
+  World world(plan_of(job_of(2, 0), *Sizes::uniform(100, 100)), settings);
+  EXPECT_EQ(world.policy_.totals().window_bytes, settings.window_bytes);
+  world.run(3);
+  EXPECT_EQ(world.delivered_.size(), 3u);
+  EXPECT_EQ(world.policy_.totals().window_bytes, settings.window_bytes);
+}
+
+TEST(Policy, OpensOneBatchEvenIfItIsLargerThanTheWindow) {
+  PolicySettings settings;
+  settings.window_bytes = 10;
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), settings);
+  world.run();
+  EXPECT_EQ(world.delivered_.size(), 3u);
+}
+
+TEST(Policy, ReadsAheadIntoTiersWhenTheWindowIsFull) {
+  PolicySettings settings;
+  settings.window_bytes = 4 * 128;
+  settings.source_limiter = {64, 64, 64};
+  World world(plan_of(job_of(2, 10'000), *Sizes::uniform(40, 100)), settings);
+  EXPECT_EQ(world.reads_.size(), 40u);  // 4 for the batch, the rest for the tier
+  while (!world.reads_.empty()) world.end_read(world.reads_.rbegin()->first);
+  while (!world.placing_.empty()) world.end_place(0);
+  world.run();
+  EXPECT_EQ(world.source_bytes_, 4000u);
+  EXPECT_EQ(world.lists_[1], reading_list(*world.plan_, 1));
+}
+
+TEST(Policy, ReadsWhatIsNeededBeforeWhatIsAhead) {
+  PolicySettings settings;
+  settings.window_bytes = 8 * 128;
+  settings.source_limiter = {1, 1, 1};
+  World world(plan_of(job_of(1, 10'000), *Sizes::uniform(40, 100)), settings);
+  std::vector<uint64_t> order;
+  for (int i = 0; i < 8; ++i) {
+    order.push_back(world.reads_.begin()->second.sample);
+    world.end_read(world.reads_.begin()->first);
+  }
+  const auto list = reading_list(*world.plan_, 0);
+  EXPECT_EQ(order, std::vector<uint64_t>(list.begin(), list.begin() + 8));
+}
+
+TEST(Policy, TriesAgainAfterTransientErrors) {
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(1, 100)));
+  world.end_read(world.reads_.begin()->first, ReadEnd::transient);
+  EXPECT_TRUE(world.reads_.empty());
+  ASSERT_TRUE(world.timer_);
+  world.advance(milliseconds(100));
+  ASSERT_EQ(world.reads_.size(), 1u);
+  world.end_read(world.reads_.begin()->first, ReadEnd::transient);
+  world.advance(milliseconds(199));
+  EXPECT_TRUE(world.reads_.empty());  // the second wait is twice as long
+  world.advance(milliseconds(1));
+  world.run();
+  EXPECT_EQ(world.delivered_.size(), 1u);
+  EXPECT_EQ(world.policy_.totals().retries, 2u);
+}
+
+TEST(Policy, GivesUpAfterAllTries) {
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(1, 100)));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(world.reads_.size(), 1u);
+    world.end_read(world.reads_.begin()->first, ReadEnd::transient);
+    world.advance(milliseconds(1000));
+  }
+  ASSERT_EQ(world.failed_.size(), 1u);
+  EXPECT_EQ(world.failed_[0].tries, 3u);
+  EXPECT_EQ(world.failed_[0].since_first_try, milliseconds(2000));
+  EXPECT_TRUE(world.reads_.empty());
+}
+
+TEST(Policy, GivesUpAHangingSourceAfterTwoDeadlines) {
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(1, 100)));
+  world.end_read(world.reads_.begin()->first, ReadEnd::deadline);
+  world.advance(milliseconds(1000));
+  world.end_read(world.reads_.begin()->first, ReadEnd::deadline);
+  EXPECT_EQ(world.failed_.size(), 1u);
+}
+
+TEST(Policy, DeliversWhatComesBeforeAFailedBatch) {
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(12, 100)));
+  const uint64_t bad = reading_list(*world.plan_, 0)[5];
+  for (int i = 0; i < 100 && !world.reads_.empty(); ++i) {
+    const auto& [id, read] = *world.reads_.begin();
+    world.end_read(id, read.sample == bad ? ReadEnd::permanent : ReadEnd::ok);
+  }
+  ASSERT_EQ(world.failed_.size(), 1u);
+  EXPECT_EQ(world.failed_[0].place, (BatchPlace{1, 1}));
+  EXPECT_EQ(world.delivered_, (std::vector<uint64_t>{0}));
+}
+
+TEST(Policy, FillsThePlaceOfASkippedSampleWithTheNextGoodOne) {
+  PolicySettings settings;
+  settings.skip_bad_samples = true;
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(8, 100)), settings);
+  auto list = reading_list(*world.plan_, 0);
+  const std::set<uint64_t> bad{list[2], list[3]};
+  while (!world.reads_.empty()) {
+    const auto& [id, read] = *world.reads_.begin();
+    world.end_read(id, bad.contains(read.sample) ? ReadEnd::permanent : ReadEnd::ok);
+  }
+  EXPECT_EQ(world.skipped_.size(), 2u);
+  EXPECT_EQ(world.policy_.totals().skipped, 2u);
+  list[2] = list[0];
+  list[3] = list[0];
+  EXPECT_EQ(world.lists_[0], list);
+}
+
+TEST(Policy, FailsABatchInWhichNothingIsGood) {
+  PolicySettings settings;
+  settings.skip_bad_samples = true;
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(4, 100)), settings);
+  while (!world.reads_.empty()) world.end_read(world.reads_.begin()->first, ReadEnd::permanent);
+  EXPECT_EQ(world.failed_.size(), 1u);
+}
+
+TEST(Policy, ReadsTheSourceWhenACopyIsGone) {
+  Job job = job_of(1, 0, 1000);
+  for (uint64_t sample = 0; sample < 4; ++sample) job.held.push_back({sample, 0, 1});
+  World world(plan_of(job, *Sizes::uniform(4, 100)), {}, job.held);
+  while (!world.reads_.empty()) {
+    const auto& [id, read] = *world.reads_.begin();
+    const bool tier = read.from.kind == Origin::Kind::tier;
+    if (tier) world.tiers_[1].erase(read.sample);
+    world.end_read(id, tier ? ReadEnd::missing : ReadEnd::ok);
+  }
+  EXPECT_EQ(world.delivered_.size(), 1u);
+  EXPECT_EQ(world.source_bytes_, 400u);
+}
+
+TEST(Policy, GoesOnWithoutALostTier) {
+  PolicySettings settings;
+  settings.window_bytes = 4 * 128;
+  World world(plan_of(job_of(4, 0, 10'000), *Sizes::uniform(20, 100)), settings);
+  world.run(7);
+  world.tiers_[1].clear();
+  world.tell(event::TierLost{1});
+  while (!world.reads_.empty() || world.delivered_.size() > world.consumed_) {
+    if (world.reads_.empty()) {
+      world.consume();
+      continue;
+    }
+    const auto& [id, read] = *world.reads_.begin();
+    world.end_read(id, read.from.kind == Origin::Kind::tier ? ReadEnd::permanent : ReadEnd::ok);
+  }
+  EXPECT_EQ(world.delivered_.size(), 20u);
+  for (uint64_t epoch = 0; epoch < 4; ++epoch)
+    EXPECT_EQ(world.lists_[epoch], reading_list(*world.plan_, epoch));
+}
+
+TEST(Policy, SeeksToAnotherPlaceAndForgetsTheRest) {
+  World world(plan_of(job_of(5, 0), *Sizes::uniform(20, 100)));
+  world.run(2);
+  world.tell(event::Seek{3, 8});
+  world.lists_.clear();
+  world.run();
+  const auto list = reading_list(*world.plan_, 3);
+  EXPECT_EQ(world.lists_.at(3), std::vector<uint64_t>(list.begin() + 8, list.end()));
+  EXPECT_EQ(world.lists_.at(4), reading_list(*world.plan_, 4));
+  EXPECT_TRUE(world.lists_.at(0).empty());
+}
+
+TEST(Policy, IgnoresLateAnswers) {
+  World world(plan_of(job_of(2, 0), *Sizes::uniform(4, 100)));
+  const uint64_t old = world.reads_.begin()->first;
+  world.tell(event::Seek{0, 0});
+  world.policy_.on(event::ReadEnded{old, ReadEnd::ok}, world.now_,
+                   *std::make_unique<std::vector<Action>>());
+  world.run();
+  EXPECT_EQ(world.lists_[0], reading_list(*world.plan_, 0));
+}
+
+TEST(Policy, GoesOnForEverIfAsked) {
+  PolicySettings settings;
+  settings.endless = true;
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(8, 100)), settings);
+  world.run(100);
+  EXPECT_EQ(world.lists_.at(30), reading_list(*world.plan_, 30));
+}
+
+// Everything in any order, with faults: whatever happens, the lists are right.
+class RandomWorld : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(RandomWorld, DeliversExactlyTheReadingLists) {
+  std::mt19937_64 random(GetParam());
+  const uint64_t samples = 1 + random() % 60;
+  std::vector<uint64_t> sizes(samples);
+  for (auto& size : sizes) size = random() % 500;
+  Job job = job_of(1 + random() % 5, random() % (samples * 200), random() % (samples * 200),
+                   1 + random() % 9);
+  job.batching.drop_last = random() % 4 == 0;
+  job.ranks = static_cast<uint32_t>(1 + random() % 3);
+  PolicySettings settings;
+  settings.rank = static_cast<uint32_t>(random() % job.ranks);
+  settings.window_bytes = random() % 8000;
+  settings.ahead_bytes = random() % 2000;
+  settings.source_limiter = {1, 8, 2};
+  settings.tries = 1000;
+  World world(plan_of(job, *Sizes::of(sizes)), settings);
+  uint64_t batches = 0;
+  for (uint64_t epoch = 0; epoch < *job.epochs; ++epoch)
+    batches += job.batching.batches(world.plan_->sharding(epoch).per_rank());
+  for (int step = 0; step < 200'000 && world.delivered_.size() < batches; ++step) {
+    const uint64_t dice = random() % 100;
+    if (dice < 60 && !world.reads_.empty()) {
+      auto read = world.reads_.begin();
+      std::advance(read, static_cast<std::ptrdiff_t>(random() % world.reads_.size()));
+      if (read->second.from.kind == Origin::Kind::tier && dice < 3) {
+        world.tiers_[read->second.from.number].erase(read->second.sample);
+        world.end_read(read->first, ReadEnd::missing);
+      } else if (read->second.from.kind == Origin::Kind::source && dice < 10) {
+        world.end_read(read->first, dice < 5 ? ReadEnd::transient : ReadEnd::throttled);
+      } else {
+        // Of two reads of one sample the first may have found it gone.
+        const Origin& from = read->second.from;
+        const bool gone = from.kind == Origin::Kind::tier &&
+                          !world.tiers_[from.number].contains(read->second.sample);
+        world.end_read(read->first, gone ? ReadEnd::missing : ReadEnd::ok);
+      }
+    } else if (dice < 75 && !world.placing_.empty()) {
+      world.end_place(random() % world.placing_.size(), random() % 10 != 0);
+    } else if (dice < 90 && world.delivered_.size() > world.consumed_) {
+      world.consume();
+    } else if (dice < 95) {
+      world.advance(milliseconds(random() % 1000));
+    } else if (dice == 99 && random() % 50 == 0) {
+      const auto tier = static_cast<uint32_t>(random() % 2);
+      world.tiers_[tier].clear();
+      std::vector<uint64_t> gone;
+      world.tell(event::TierLost{tier});
+      for (const auto& [id, read] : world.reads_)
+        if (read.from == Origin{Origin::Kind::tier, tier}) gone.push_back(id);
+      for (const uint64_t id : gone) world.end_read(id, ReadEnd::permanent);
+      for (size_t i = world.placing_.size(); i-- > 0;) {
+        if (world.placing_[i].tier == tier) world.end_place(i, false);
+      }
+    } else {
+      world.advance(milliseconds(1));
+    }
+  }
+  ASSERT_EQ(world.delivered_.size(), batches);
+  for (uint64_t epoch = 0; epoch < world.lists_.size(); ++epoch) {
+    auto list = reading_list(*world.plan_, epoch, settings.rank);
+    if (job.batching.drop_last)
+      list.resize(list.size() / job.batching.batch_size * job.batching.batch_size);
+    EXPECT_EQ(world.lists_[epoch], list);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomWorld, testing::Range(uint64_t{0}, uint64_t{400}));
+
+}  // namespace
+}  // namespace foreload

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""foreload.Reader and `foreload read`: the right bytes in the right order from the right place."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import foreload
+
+PROGRAM = Path(sys.executable).parent / "foreload"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("images")
+    random = np.random.default_rng(0)
+    for number in range(150):
+        target = path / f"class{number % 3}" / f"{number:04}.jpg"
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(random.bytes(int(random.integers(1, 30_000))))
+    return path
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.jpg"))
+
+
+def read(folder: Path, *options: str) -> dict:
+    done = subprocess.run(
+        [PROGRAM, "read", folder, "--json", *options], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_reader_gives_bytes_indices_and_labels_in_order(folder):
+    paths = files(folder)
+    total = sum(path.stat().st_size for path in paths)
+    reader = foreload.Reader(folder, epochs=3, batch_size=16, seed=5, memory=total)
+    for epoch in range(3):
+        seen = []
+        for batch in reader:
+            assert len(batch) == len(batch.data) == len(batch.indices)
+            for index, label, view in zip(batch.indices, batch.labels, batch.data, strict=True):
+                assert view.readonly
+                assert bytes(view) == paths[index].read_bytes()
+                assert f"class{label}" == paths[index].parent.name
+            seen.extend(batch.indices)
+        np.testing.assert_array_equal(seen, foreload.order(150, epoch=epoch, seed=5))
+        stats = reader.epoch_stats()
+        assert stats["from"]["source" if epoch == 0 else "memory"] == total
+    assert reader.stats()["source_bytes"] == total
+
+
+def test_views_outlive_reader_and_batch(folder):
+    paths = files(folder)
+    reader = foreload.Reader(folder, epochs=1, batch_size=150)
+    batch = next(iter(reader))
+    indices, views = batch.indices, batch.data
+    del batch, reader
+    assert all(
+        bytes(view) == paths[index].read_bytes() for index, view in zip(indices, views, strict=True)
+    )
+
+
+def test_seek_resumes_in_the_middle(folder):
+    reader = foreload.Reader(folder, epochs=4, batch_size=10)
+    next(iter(reader))
+    reader.seek(2, 50)
+    seen = np.concatenate([batch.indices for batch in reader])
+    np.testing.assert_array_equal(seen, foreload.order(150, epoch=2)[50:])
+
+
+def test_program_and_python_agree_on_what_was_delivered(folder, tmp_path):
+    xxhash = pytest.importorskip("xxhash")
+    report = read(folder, "--epochs", "2", "--batch-size", "16", "--memory", "10MiB")
+    reader = foreload.Reader(folder, epochs=2, batch_size=16, disk=(tmp_path / "cache", "50MiB"))
+    for epoch in range(2):
+        digest = xxhash.xxh3_64()
+        for batch in reader:
+            for index, view in zip(batch.indices, batch.data, strict=True):
+                digest.update(int(index).to_bytes(8, "little"))
+                digest.update(view)
+        assert report["epochs"][epoch]["digest"] == digest.hexdigest()
+
+
+def test_read_reports_the_agreed_keys(folder):
+    report = read(folder, "--epochs", "2", "--batch-size", "16")
+    for key in ("listing_seconds", "first_batch_seconds", "peak_rss_bytes"):
+        assert key in report
+    total = sum(path.stat().st_size for path in files(folder))
+    for epoch in report["epochs"]:
+        assert set(epoch["from"]) == {"memory", "disk", "peer", "source"}
+        assert set(epoch["batch_wait_ms"]) == {"p50", "p99", "max"}
+        assert epoch["bytes"] == total == sum(epoch["from"].values())
+        assert epoch["samples"] == 150
+        assert len(epoch["digest"]) == 16
+        assert 0 <= epoch["wait_fraction"] <= 1
+
+
+def test_second_run_on_a_full_disk_cache_reads_nothing(folder, tmp_path):
+    cache = f"{tmp_path}/cache:50MiB"
+    index = f"{tmp_path}/index"
+    first = read(folder, "--epochs", "1", "--disk", cache, "--index", index)
+    second = read(folder, "--epochs", "2", "--disk", cache, "--index", index, "--seed", "9")
+    assert first["listed"]
+    assert not second["listed"]
+    assert first["source_samples"] == 150
+    assert second["source_bytes"] == 0
+    assert second["epochs"][1]["digest"] != first["epochs"][0]["digest"]
+
+
+def test_trace_and_run_file(folder, tmp_path):
+    read(folder, "--epochs", "2", "--trace", f"{tmp_path}/t.json", "--run-file", f"{tmp_path}/r")
+    trace = json.loads((tmp_path / "t.json").read_text())
+    assert any(event.get("name") == "read" for event in trace["traceEvents"])
+    lines = [json.loads(line) for line in (tmp_path / "r").read_text().splitlines()]
+    assert lines[0]["foreload_run"] == 1
+    assert [line["epoch"] for line in lines[1:]] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--disk", "nocolon"],
+        ["--disk", "/tmp/x:5XB"],
+        ["--memory", "12"],
+        ["--on-error", "ignore"],
+        ["--io", "magic"],
+        ["--epochs", "0"],
+        ["--step-ms", "-1"],
+    ],
+)
+def test_bad_options_get_one_line_and_status_2(folder, options):
+    done = subprocess.run([PROGRAM, "read", folder, *options], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_missing_folder(tmp_path):
+    done = subprocess.run([PROGRAM, "read", tmp_path / "no"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    with pytest.raises(OSError, match="no"):
+        foreload.Reader(tmp_path / "no")
+
+
+def test_interrupt_while_waiting(tmp_path):
+    """Ctrl-C is seen while the reader waits for a file that never comes."""
+    os.mkfifo(tmp_path / "a.jpg")
+    code = (
+        "import sys, foreload\n"
+        f"reader = foreload.Reader({str(tmp_path)!r}, epochs=1, deadline=60)\n"
+        "print('waiting', flush=True)\n"
+        "next(iter(reader))\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "waiting\n"
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=20)
+    assert child.returncode != 0
+    assert "KeyboardInterrupt" in errors

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The objects of a test as a source that needs no files: one thread, no delays, and objects that
+// hang until their deadline.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "foreload/sources/read_ledger.h"
+
+#include "answers.h"
+
+namespace foreload {
+
+class MemorySource final : public Source {
+ public:
+  MemorySource(std::shared_ptr<const TestCatalog> objects, Answered answered)
+      : objects_(std::move(objects)), ledger_(std::move(answered)), thread_([this] { run(); }) {}
+  ~MemorySource() override {
+    ledger_.close();
+    {
+      const std::scoped_lock lock(mutex_);
+      stopping_ = true;
+      changed_.notify_one();
+    }
+    thread_.join();
+  }
+  MemorySource(const MemorySource&) = delete;
+  MemorySource& operator=(const MemorySource&) = delete;
+
+  void submit(std::span<const SourceRead> reads) override {
+    ledger_.add(reads);
+    notify();
+  }
+  void cancel(uint64_t id) override {
+    ledger_.ask_cancel(id);
+    notify();
+  }
+  uint64_t abandoned() const override { return ledger_.abandoned(); }
+  std::string describe() const override { return "memory"; }
+
+ private:
+  void notify() {
+    const std::scoped_lock lock(mutex_);
+    changed_.notify_one();
+  }
+
+  void run() {
+    std::vector<ReadLedger::Ref> hung;
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      lock.unlock();
+      ledger_.answer_due(std::chrono::steady_clock::now());
+      while (ReadLedger::Ref owed = ledger_.start()) {
+        if (objects_->object(owed->read().extent.object).hangs) {
+          hung.push_back(std::move(owed));
+        } else {
+          ledger_.finish(owed, copy(owed->read()));
+        }
+      }
+      lock.lock();
+      if (stopping_ || ledger_.waiting() > 0) continue;
+      const SteadyTime next = ledger_.next_due();
+      if (next == SteadyTime::max()) {
+        changed_.wait(lock);
+      } else {
+        changed_.wait_until(lock, next);
+      }
+    }
+  }
+
+  Outcome copy(const SourceRead& read) const {
+    const TestObject& object = objects_->object(read.extent.object);
+    if (object.missing) return {Fault::permanent, ENOENT, "no such object"};
+    const uint64_t size = object.bytes.size();
+    if (read.extent.length > size || read.extent.offset > size - read.extent.length) {
+      return {Fault::permanent, 0, "it is too short"};
+    }
+    if (read.extent.length == 0) return {};
+    std::memcpy(read.into.data, object.bytes.data() + read.extent.offset, read.extent.length);
+    return {};
+  }
+
+  const std::shared_ptr<const TestCatalog> objects_;
+  ReadLedger ledger_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace foreload
