@@ -64,7 +64,7 @@ uint64_t version_of(const DatasetIndex& index, uint64_t sample) {
   return index.object_version(index.part(sample, 0).object);
 }
 
-Job job_of(const LoaderSettings& settings) {
+Job job_of(const LoaderSettings& settings, const Sizes& sizes) {
   Job job;
   job.order = settings.order;
   job.seed = settings.seed;
@@ -77,7 +77,8 @@ Job job_of(const LoaderSettings& settings) {
   // Memory first, then disks in the order given.
   std::vector<Tier> tiers{{"memory", settings.memory, 1e12}};
   double speed = 1e9;
-  for (const DiskBudget& disk : settings.disks) tiers.push_back({"disk", disk.bytes, speed /= 2});
+  for (const DiskBudget& disk : settings.disks)
+    tiers.push_back({"disk", disk_payload(disk.bytes, sizes.mean()), speed /= 2});
   job.tiers = {tiers};
   return job;
 }
@@ -141,9 +142,9 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   }
 
   const auto begin = Clock::now();
-  Job job = job_of(settings);
-  job.held = held_on(parts.tiers, *loader->index_, settings.rank);
   FORELOAD_TRY(Sizes sizes, Sizes::of(*loader->index_));
+  Job job = job_of(settings, sizes);
+  job.held = held_on(parts.tiers, *loader->index_, settings.rank);
   FORELOAD_TRY(Plan plan, Plan::make(job, std::move(sizes)));
   loader->plan_ = std::make_shared<const Plan>(std::move(plan));
   parts.plan = loader->plan_;

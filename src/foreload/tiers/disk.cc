@@ -20,6 +20,10 @@ using namespace disk_cache;
 constexpr uint64_t kLeastBudget = uint64_t{64} << 10;
 constexpr uint64_t kLeastSegment = uint64_t{4} << 20;
 constexpr uint64_t kMostSegment = uint64_t{256} << 20;
+
+uint64_t segment_bytes_for(uint64_t budget) {
+  return std::clamp(budget / 16, kLeastSegment, kMostSegment);
+}
 constexpr std::chrono::milliseconds kPatience{900};  // of the destructor
 
 Result<void> check(const DiskSettings& settings) {
@@ -122,11 +126,19 @@ class SegmentedDiskTier final : public DiskTier {
 
 }  // namespace
 
+uint64_t disk_payload(uint64_t budget, uint64_t mean_size) {
+  // A segment rounds its own length and its sidecar's up, and has a header in each.
+  const uint64_t segments = budget / segment_bytes_for(budget) + 2;
+  const uint64_t taken = segments * 3 * kBlockBytes;
+  if (budget <= taken) return 0;
+  const uint64_t per_record = record_bytes(mean_size) + kRecordAlignment + sizeof(RecordEntry);
+  return static_cast<uint64_t>(static_cast<double>(budget - taken) *
+                               static_cast<double>(mean_size) / static_cast<double>(per_record));
+}
+
 Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskSettings settings, Answered answered) {
   FORELOAD_CHECK(check(settings));
-  if (settings.segment_bytes == 0) {
-    settings.segment_bytes = std::clamp(settings.budget / 16, kLeastSegment, kMostSegment);
-  }
+  if (settings.segment_bytes == 0) settings.segment_bytes = segment_bytes_for(settings.budget);
   // A small budget still needs several segments, or nothing could be won back piece by piece.
   settings.segment_bytes = std::min(settings.segment_bytes, settings.budget / 4);
   FORELOAD_TRY(std::vector<Slot> slots,

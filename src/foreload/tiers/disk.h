@@ -78,6 +78,10 @@ struct DiskWrite {
   std::shared_ptr<const void> keeper;  // keeps `from` until the answer
 };
 
+// How many bytes of samples of this mean size fit a budget: what is left without the headers of
+// records and segments and the blocks that files are rounded up to.
+uint64_t disk_payload(uint64_t budget, uint64_t mean_size);
+
 class DiskTier {
  public:
   using Answered = std::function<void(uint64_t id, DiskAnswer answer)>;
