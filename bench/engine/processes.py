@@ -124,7 +124,7 @@ class Foreload:
         if disk:
             command += ["--disk", f"{disk[0]}:{disk[1]}B"]
         if index_cache:
-            command += ["--index-cache", str(index_cache)]
+            command += ["--index", str(index_cache)]
         output, measured = run(command, self.timeout, watch_every)
         return json.loads(output) | measured
 

@@ -134,6 +134,7 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
     disk.member = settings.rank;
     disk.members = settings.ranks;
     disk.operations = disk_operations;
+    disk.queue_bytes = UINT64_MAX;  // the policy bounds what is on its way
     FORELOAD_TRY(parts.tiers[tier].disk,
                  DiskTier::open(std::move(disk),
                                 [inbox = parts.inbox, tier](uint64_t id, DiskAnswer answer) {

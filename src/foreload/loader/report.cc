@@ -64,7 +64,6 @@ std::string to_json(const LoaderStats& stats) {
                   {"retries", stats.engine.policy.retries},
                   {"merged_reads", stats.engine.policy.merged},
                   {"read_ahead_samples", stats.engine.policy.read_ahead},
-                  {"not_kept_samples", stats.engine.policy.not_kept},
                   {"source_errors", stats.engine.source_errors},
                   {"corrupt_copies", stats.engine.corrupt_copies},
                   {"abandoned_reads", stats.engine.abandoned_reads},

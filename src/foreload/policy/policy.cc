@@ -130,16 +130,16 @@ void Policy::arrived(const Request& request, uint64_t id, Actions& actions) {
     settle(batch, batch.entries[request.place.index], State::ready);
   }
   uint32_t tier = 0;
-  const bool wanted = keeps(request.sample, tier);
+  const bool keep = keeps(request.sample, tier);
   if (request.from.kind == Origin::Kind::tier) {
     // Read from a slower tier than the plan wants it on: a copy moves up.
-    if (wanted && tier < request.from.number && (copies_[request.sample] & bit(tier)) == 0)
+    if (keep && tier < request.from.number && (copies_[request.sample] & bit(tier)) == 0)
       place(request, id, tier, actions);
     return;
   }
-  const bool keep = wanted && place(request, id, tier, actions);
   on_its_way_[request.sample] = keep ? OnItsWay::placing : OnItsWay::no;
   if (keep) {
+    place(request, id, tier, actions);
     const uint32_t backing = plan_->placement().backing(request.sample);
     if (backing != kNoTier && tier_alive_[backing]) place(request, id, backing, actions);
   }
@@ -155,17 +155,9 @@ void Policy::arrived(const Request& request, uint64_t id, Actions& actions) {
   waiters_.erase(waiting);
 }
 
-bool Policy::place(const Request& request, uint64_t id, uint32_t tier, Actions& actions) {
-  if (tier > 0) {
-    const uint64_t bytes = plan_->sizes()[request.sample];
-    if (placing_bytes_ + bytes > settings_.placing_bytes && placing_bytes_ > 0) {
-      ++totals_.not_kept;
-      return false;
-    }
-    placing_bytes_ += bytes;
-  }
+void Policy::place(const Request& request, uint64_t id, uint32_t tier, Actions& actions) {
+  if (tier > 0) placing_bytes_ += plan_->sizes()[request.sample];
   actions.push_back(action::Place{id, request.sample, request.place, tier});
-  return true;
 }
 
 void Policy::not_arrived(const Request& request, ReadEnd end, RunTime now, Actions& actions) {

@@ -178,12 +178,9 @@ using Action = std::variant<action::ComputeEpoch, action::OpenBatch, action::Rea
 
 struct PolicySettings {
   uint32_t rank = 0;
-  uint64_t window_bytes = uint64_t{256} << 20;  // of open batches; one is open whatever its size
+  uint64_t window_bytes = uint64_t{256} << 20;  // of open batches and of samples on their way
+                                                // to a disk; one batch is open whatever its size
   uint64_t ahead_bytes = uint64_t{32} << 20;  // in flight beyond the window, on their way to a tier
-  // On their way to tiers other than the first. What arrives while that many bytes wait to be
-  // written is not kept this time: a disk that is slower than the source must not slow the source
-  // down.
-  uint64_t placing_bytes = uint64_t{64} << 20;
   bool skip_bad_samples = false;
   // A read from the source is tried this often. One that ran into its deadline counts as all tries
   // but one, so that a source that hangs is given up after two deadlines.
@@ -201,7 +198,6 @@ struct PolicyTotals {
   uint64_t skipped = 0;
   uint64_t merged = 0;              // reads saved because the sample was on its way already
   uint64_t read_ahead = 0;          // samples read into a tier before their batch was open
-  uint64_t not_kept = 0;            // samples that their tier was too slow for
   uint64_t window_bytes = 0;        // now
   uint64_t waiting_for_source = 0;  // places, now
 };
@@ -293,7 +289,7 @@ class Policy {
   void deliver(Actions& actions);
 
   void arrived(const Request& request, uint64_t id, Actions& actions);
-  bool place(const Request& request, uint64_t id, uint32_t tier, Actions& actions);
+  void place(const Request& request, uint64_t id, uint32_t tier, Actions& actions);
   void not_arrived(const Request& request, ReadEnd end, RunTime now, Actions& actions);
   void give_up(BatchPlace place, RunTime now, Actions& actions);
   void wake_waiters(uint64_t sample);

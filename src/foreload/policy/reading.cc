@@ -50,7 +50,8 @@ void Policy::go_on(RunTime now, Actions& actions) {
 
 void Policy::open_batches(Actions& actions) {
   while (prepared_ || prepare_next_batch(actions)) {
-    const bool fits = open_bytes_ + prepared_->bytes <= settings_.window_bytes;
+    // What waits to be written to a disk takes memory too, also after its batch is consumed.
+    const bool fits = open_bytes_ + placing_bytes_ + prepared_->bytes <= settings_.window_bytes;
     if (!fits && !batches_.empty()) return;
     open_prepared_batch(actions);
   }
@@ -177,9 +178,7 @@ void Policy::read_ahead(RunTime now, Actions& actions) {
   uint64_t end = sharding.per_rank();
   if (plan_->job().batching.drop_last) end -= end % plan_->job().batching.batch_size;
   for (uint64_t step = 0; step < kAheadSteps && ahead_position_ < end; ++step, ++ahead_position_) {
-    if (!source_.has_room() || ahead_in_flight_ >= settings_.ahead_bytes ||
-        placing_bytes_ + ahead_in_flight_ >= settings_.placing_bytes)
-      return;
+    if (!source_.has_room() || placing_bytes_ + ahead_in_flight_ >= settings_.ahead_bytes) return;
     std::array<uint64_t, 1> sample{};
     read_list(order, sharding, settings_.rank, ahead_position_, sample);
     uint32_t tier = 0;
