@@ -189,6 +189,13 @@ void Engine::carry(action::OpenBatch& a) {
   for (size_t i = 0; i < sizes.size(); ++i) batch.ranges[i] = batch.slot->range(i);
 }
 
+std::shared_ptr<const void> Engine::OpenBatch::keeper_of(uint32_t index) const {
+  for (const auto& spill : spilled) {
+    if (spill->range(0).data() == ranges[index].data()) return spill;
+  }
+  return slot;
+}
+
 bool Engine::spill(OpenBatch& batch, uint32_t index, uint64_t size) {
   auto slot = parts_.staging->take(std::span(&size, 1));
   if (!slot) return false;
@@ -218,11 +225,7 @@ void Engine::carry(action::Read& a) {
     if (!batch.slot || (batch.tainted[a.place.index] && !spill(batch, a.place.index, size)))
       return end_read(a.request, ReadEnd::permanent);
     into = batch.ranges[a.place.index];
-    // The memory of a place is in the slot, or in what was spilled last for it.
-    keeper = batch.slot;
-    for (const auto& spilled : batch.spilled) {
-      if (spilled->range(0).data() == into.data()) keeper = spilled;
-    }
+    keeper = batch.keeper_of(a.place.index);
   }
   if (a.from.kind == Origin::Kind::source) {
     pending.from = From::source;
@@ -292,10 +295,7 @@ void Engine::carry(action::Place& a) {
   } else {
     const OpenBatch& batch = open_.at(a.place.batch);
     bytes = batch.ranges[a.place.index];
-    keeper = batch.slot;
-    for (const auto& spilled : batch.spilled) {
-      if (spilled->range(0).data() == bytes.data()) keeper = spilled;
-    }
+    keeper = batch.keeper_of(a.place.index);
   }
   EngineTier& tier = parts_.tiers[a.tier];
   if (tier.memory) {

@@ -122,6 +122,9 @@ class Engine {
     std::vector<From> from;
     std::vector<bool> tainted;  // an abandoned read may still write there
     std::vector<std::shared_ptr<Slot>> spilled;
+
+    // What keeps the memory of a place.
+    std::shared_ptr<const void> keeper_of(uint32_t index) const;
   };
   // A read in flight.
   struct Pending {

@@ -161,11 +161,11 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   FORELOAD_TRY(parts.tiers[0].memory,
                MemoryTier::create(loader->index_->samples(), settings.memory, places));
   stats.memory_overhead = parts.tiers[0].memory->overhead();
-  std::vector<bool> wanted(loader->index_->samples());
+  std::vector<bool> counted(loader->index_->samples());
   for (const Held& copy : job.held) {
-    if (!keeps_on(*loader->plan_, settings.rank, copy.sample, copy.tier) || wanted[copy.sample])
+    if (!keeps_on(*loader->plan_, settings.rank, copy.sample, copy.tier) || counted[copy.sample])
       continue;
-    wanted[copy.sample] = true;
+    counted[copy.sample] = true;
     ++stats.held_samples;
     stats.held_bytes += parts.plan->sizes()[copy.sample];
   }

@@ -71,8 +71,6 @@ struct Placed {
 struct Consumed {
   uint64_t batch;
 };
-// The loop asks for a batch that is not delivered yet.
-struct Waiting {};
 struct Timer {};
 // A tier is off from now on; what it held is gone.
 struct TierLost {
@@ -102,8 +100,8 @@ struct PeerPush {
 }  // namespace event
 
 using Event = std::variant<event::EpochKnown, event::ReadEnded, event::Placed, event::Consumed,
-                           event::Waiting, event::Timer, event::TierLost, event::Seek,
-                           event::PeerUp, event::PeerDown, event::PeerRequest, event::PeerPush>;
+                           event::Timer, event::TierLost, event::Seek, event::PeerUp,
+                           event::PeerDown, event::PeerRequest, event::PeerPush>;
 
 namespace action {
 struct ComputeEpoch {
