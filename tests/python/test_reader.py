@@ -156,7 +156,9 @@ def test_interrupt_while_waiting(tmp_path):
     """Ctrl-C is seen while the reader waits for a file that never comes."""
     os.mkfifo(tmp_path / "a.jpg")
     code = (
-        "import sys, foreload\n"
+        "import signal, foreload\n"
+        # Whoever started the tests in the background may have let us ignore it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"reader = foreload.Reader({str(tmp_path)!r}, epochs=1, deadline=60)\n"
         "print('waiting', flush=True)\n"
         "next(iter(reader))\n"
