@@ -2,8 +2,6 @@
 //
 // foreload read: drives the whole engine as a training loop would, without decoding, and says where
 // the bytes came from and how long the loop waited. The honest I/O benchmark.
-#include <sys/resource.h>
-
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -17,6 +15,7 @@
 
 #include "foreload/base/bytes.h"
 #include "foreload/base/hash.h"
+#include "foreload/base/memory_use.h"
 #include "foreload/base/progress.h"
 #include "foreload/cli/arguments.h"
 #include "foreload/cli/verbs.h"
@@ -142,12 +141,6 @@ void print_epoch(const EpochStats& epoch, const std::string& digest) {
       milliseconds(epoch.waits.quantile(0.5)), milliseconds(epoch.waits.quantile(0.99)),
       milliseconds(epoch.waits.largest()), digest.empty() ? "" : "; digest " + digest);
   std::fflush(stdout);
-}
-
-uint64_t peak_rss() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
 Result<int> run(const Options& options) {

@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "foreload/base/files.h"
 
 namespace foreload {
 namespace {
@@ -25,19 +28,6 @@ Result<Json> parse_object(const std::filesystem::path& file, std::string_view te
                             file.native(), text.size()));
   }
   return object;
-}
-
-// Errors are errno values, 0 for none.
-int write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return errno;
-    }
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return 0;
 }
 
 Error cannot_write(const std::filesystem::path& file, int error) {
@@ -86,7 +76,7 @@ Result<void> RunFile::append(std::string_view object) {
 Result<void> RunFile::write_line(std::string line) {
   line += '\n';
   const off_t before = ::lseek(descriptor_, 0, SEEK_END);
-  int error = write_all(descriptor_, line);
+  int error = write_all(descriptor_, std::as_bytes(std::span(line)));
   if (error != 0 && before >= 0) {
     // Half a line would spoil the next one too. Where this fails (a device), nothing can be done.
     [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, before);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/model/profile.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -11,11 +8,14 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "foreload/base/files.h"
 
 namespace foreload {
 namespace {
@@ -63,18 +63,6 @@ Result<DeviceProfile> parse_device(const Json& json, size_t number) {
 }
 
 // Errors are errno values, 0 for none.
-int write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return errno;
-    }
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return 0;
-}
-
 int read_all(const std::filesystem::path& file, std::string& text) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "re"),
                                                            &std::fclose);
@@ -84,15 +72,6 @@ int read_all(const std::filesystem::path& file, std::string& text) {
     text.append(part.data(), got);
   }
   return std::ferror(in.get()) != 0 ? errno : 0;
-}
-
-int write_new_file(const std::string& file, std::string_view text) {
-  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return errno;
-  int error = write_all(fd, text);
-  if (error == 0 && ::fsync(fd) != 0) error = errno;
-  if (::close(fd) != 0 && error == 0) error = errno;
-  return error;
 }
 
 }  // namespace
@@ -156,11 +135,9 @@ Result<MachineProfile> MachineProfile::from_json(std::string_view text) {
 }
 
 Result<void> MachineProfile::save(const std::filesystem::path& file) const {
-  const std::string temporary = fmt::format("{}.{}.tmp", file.native(), ::getpid());
-  int error = write_new_file(temporary, to_json());
-  if (error == 0 && ::rename(temporary.c_str(), file.c_str()) != 0) error = errno;
+  const std::string text = to_json();
+  const int error = replace_file(file, std::as_bytes(std::span(text)));
   if (error == 0) return {};
-  ::unlink(temporary.c_str());
   return fail(ErrorKind::unreadable,
               fmt::format("cannot write machine profile {}: {}. Check that its folder exists, is "
                           "writable and has space left.",

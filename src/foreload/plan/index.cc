@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/bytes.h"
+#include "foreload/base/files.h"
 #include "foreload/plan/index_format.h"
 
 namespace foreload {
@@ -25,12 +26,13 @@ namespace {
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() { close(); }
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
   FileDescriptor(const FileDescriptor&) = delete;
   FileDescriptor& operator=(const FileDescriptor&) = delete;
 
   int get() const { return fd_; }
-  bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
   int fd_;
@@ -158,40 +160,6 @@ const char* flaw_in_contents(const Storage& storage) {
   return nullptr;
 }
 
-// Errors are errno values, 0 for none.
-int write_all(int fd, std::span<const std::byte> bytes) {
-  // Linux writes at most 2 GiB at once in any case.
-  constexpr size_t kMost = size_t{1} << 30;
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kMost));
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return errno;
-    }
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return 0;
-}
-
-// Creates a file that was not there beside `file`. Another process, possibly on another node with
-// the same process number, may be saving the same index: hence the attempts. -1 and errno on error.
-int create_beside(const std::filesystem::path& file, std::string& name) {
-  constexpr int kAttempts = 1000;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    name = fmt::format("{}.{}-{}.tmp", file.native(), ::getpid(), attempt);
-    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST) return fd;
-  }
-  return -1;
-}
-
-int write_and_rename(FileDescriptor& out, std::span<const std::byte> bytes,
-                     const std::string& temporary, const std::filesystem::path& file) {
-  if (const int error = write_all(out.get(), bytes)) return error;
-  if (::fsync(out.get()) != 0 || !out.close()) return errno;
-  return ::rename(temporary.c_str(), file.c_str()) == 0 ? 0 : errno;
-}
-
 }  // namespace
 
 DatasetIndex::Storage::~Storage() {
@@ -278,18 +246,7 @@ Result<void> DatasetIndex::save(const std::filesystem::path& file) const {
                             "and has room for {}",
                             file.native(), system_message(error), format_bytes(bytes())));
   };
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  FileDescriptor folder_fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder_fd.get() < 0) return cannot(errno);
-  std::string temporary;
-  FileDescriptor out(create_beside(file, temporary));
-  if (out.get() < 0) return cannot(errno);
-  if (const int error = write_and_rename(out, storage_->bytes, temporary, file)) {
-    ::unlink(temporary.c_str());
-    return cannot(error);
-  }
-  // Some file systems cannot sync a folder and say EINVAL; the rename is all they offer.
-  if (::fsync(folder_fd.get()) != 0 && errno != EINVAL) return cannot(errno);
+  if (const int error = replace_file(file, storage_->bytes)) return cannot(error);
   return {};
 }
 

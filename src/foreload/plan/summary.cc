@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/plan/summary.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -11,17 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "foreload/base/bytes.h"
+#include "foreload/base/memory_use.h"
 
 namespace foreload {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-uint64_t peak_rss() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
-}
 
 double share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/base/files.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace foreload {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+class ReplaceFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "foreload-files-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  size_t entries() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ReplaceFile, PutsTheNewBytesInPlaceOfTheOld) {
+  const std::string text = "new";
+  std::ofstream(folder_ / "file") << "something longer";
+  EXPECT_EQ(replace_file(folder_ / "file", bytes_of(text)), 0);
+  std::string found;
+  std::getline(std::ifstream(folder_ / "file"), found);
+  EXPECT_EQ(found, "new");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(ReplaceFile, SaysThatTheFolderIsMissing) {
+  EXPECT_EQ(replace_file(folder_ / "no" / "file", {}), ENOENT);
+}
+
+TEST_F(ReplaceFile, LeavesNothingBehindIfTheNameIsAFolder) {
+  fs::create_directories(folder_ / "file" / "full");
+  EXPECT_NE(replace_file(folder_ / "file", {}), 0);
+  EXPECT_EQ(entries(), 1u);
+}
+
+}  // namespace
+}  // namespace foreload
