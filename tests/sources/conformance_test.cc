@@ -21,11 +21,11 @@ SourceKind folder_kind(const std::string& name, IoEngine engine) {
 }
 
 SourceKind memory_kind() {
-  return {
-      "Memory",
-      [](const std::shared_ptr<const TestCatalog>& objects, unsigned, Source::Answered answered) {
-        return SourceAtWork{nullptr, std::make_unique<MemorySource>(objects, std::move(answered))};
-      }};
+  return {"Memory", [](const std::shared_ptr<const TestCatalog>& objects, unsigned most_in_flight,
+                       Source::Answered answered) {
+            return SourceAtWork{nullptr, std::make_unique<MemorySource>(objects, most_in_flight,
+                                                                        std::move(answered))};
+          }};
 }
 
 // Slower, but neither so slow that tests drag nor with faults.
@@ -59,7 +59,7 @@ SourceKind hanging_shape_kind() {
             return SourceAtWork{nullptr, shape_source(
                                              [&](Source::Answered heard) {
                                                return std::make_unique<MemorySource>(
-                                                   objects, std::move(heard));
+                                                   objects, most_in_flight, std::move(heard));
                                              },
                                              shape, std::move(answered))};
           }};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The objects of a test as a source that needs no files: one thread, no delays, and objects that
-// hang until their deadline.
+// hang until their deadline and take up a place until then.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,12 @@ namespace foreload {
 
 class MemorySource final : public Source {
  public:
-  MemorySource(std::shared_ptr<const TestCatalog> objects, Answered answered)
-      : objects_(std::move(objects)), ledger_(std::move(answered)), thread_([this] { run(); }) {}
+  MemorySource(std::shared_ptr<const TestCatalog> objects, unsigned most_in_flight,
+               Answered answered)
+      : objects_(std::move(objects)),
+        most_in_flight_(most_in_flight),
+        ledger_(std::move(answered)),
+        thread_([this] { run(); }) {}
   ~MemorySource() override {
     ledger_.close();
     {
@@ -59,15 +63,18 @@ class MemorySource final : public Source {
     while (!stopping_) {
       lock.unlock();
       ledger_.answer_due(std::chrono::steady_clock::now());
-      while (ReadLedger::Ref owed = ledger_.start()) {
+      std::erase_if(hung, [](const ReadLedger::Ref& owed) { return owed->answered(); });
+      while (hung.size() < most_in_flight_) {
+        const ReadLedger::Ref owed = ledger_.start();
+        if (!owed) break;
         if (objects_->object(owed->read().extent.object).hangs) {
-          hung.push_back(std::move(owed));
+          hung.push_back(owed);
         } else {
           ledger_.finish(owed, copy(owed->read()));
         }
       }
       lock.lock();
-      if (stopping_ || ledger_.waiting() > 0) continue;
+      if (stopping_ || (ledger_.waiting() > 0 && hung.size() < most_in_flight_)) continue;
       const SteadyTime next = ledger_.next_due();
       if (next == SteadyTime::max()) {
         changed_.wait(lock);
@@ -90,6 +97,7 @@ class MemorySource final : public Source {
   }
 
   const std::shared_ptr<const TestCatalog> objects_;
+  const size_t most_in_flight_;
   ReadLedger ledger_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -25,7 +25,7 @@ std::unique_ptr<Source> shaped_memory(const Shape& shape, size_t objects, size_t
   auto catalog = std::make_shared<TestCatalog>(std::move(all));
   return shape_source(
       [&](Source::Answered heard) {
-        return std::make_unique<MemorySource>(catalog, std::move(heard));
+        return std::make_unique<MemorySource>(catalog, 64, std::move(heard));
       },
       shape, std::move(answered));
 }

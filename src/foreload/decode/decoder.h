@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the bytes of a file to pixels. What a file is, its content says, not its name. Only the
+// region asked for is decoded where the format allows it, and it is bit for bit what a full decode
+// gives there. Pixels are those of Pillow's Image.open(file).convert("RGB") (or "L").
+//
+// All functions are pure; any thread may call them, each with a Scratch of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "foreload/base/result.h"
+#include "foreload/decode/pixels.h"
+
+namespace foreload {
+
+enum class ImageFormat : uint8_t { jpeg, png, other };
+std::string_view name_of(ImageFormat format);
+
+// By the first bytes. `other`: not one this library decodes.
+ImageFormat format_of(std::span<const std::byte> file);
+
+enum class ColorMode : uint8_t { rgb, grey };
+
+struct DecodeOptions {
+  ColorMode mode = ColorMode::rgb;
+  bool exif_orientation = false;  // turn the image as its EXIF tag says, before anything else
+  // Images that declare more pixels than this are refused before memory is taken: twice Pillow's
+  // MAX_IMAGE_PIXELS, where Pillow raises DecompressionBombError.
+  uint64_t most_pixels = 2 * 89'478'485;
+};
+
+struct ImageHeader {
+  ImageFormat format = ImageFormat::other;
+  ImageSize size;       // as stored
+  int orientation = 1;  // the EXIF tag, 1 to 8; read only if the options ask for it
+  // The size after turning.
+  ImageSize upright() const;
+};
+
+// Reads the header only. Fails with `invalid` and says what is wrong with the image ("not a JPEG or
+// PNG image", "declares 400000 x 400000 pixels, ..."); the caller adds the name of the sample.
+Result<ImageHeader> read_header(std::span<const std::byte> file, const DecodeOptions& options);
+
+// Decodes a region (of the upright image, whole pixels) of a file whose header was read. `shrink`
+// is 1, 2, 4 or 8: JPEG decodes at that fraction (DCT scaling), the region then is one of the
+// shrunk image, whose sides are those of the upright one divided by `shrink` and rounded up; other
+// formats take 1 only. Fails with `invalid`: truncated (libjpeg's premature end too), corrupt, or a
+// kind that is not decoded here. REQUIRES: the region is not empty and lies inside.
+Result<void> decode(std::span<const std::byte> file, const ImageHeader& header,
+                    const DecodeOptions& options, const Region& region, unsigned shrink,
+                    PixelBuffer& out, Scratch& scratch);
+
+}  // namespace foreload

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The headers of messages between ranks, byte by byte as docs/formats.md describes them: fixed
+// fields, little endian, every length bounded and every value checked before it is used. What does
+// not parse is dropped by the receiver, never trusted.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "foreload/base/hash.h"
+#include "foreload/base/result.h"
+
+namespace foreload {
+
+inline constexpr uint16_t kWireVersion = 1;
+
+namespace wire {
+
+// The first message on a connection, both ways. A peer of another version, data set or plan is
+// refused with a message that names the rank and what differs.
+struct Hello {
+  uint32_t rank = 0;
+  uint32_t ranks = 0;
+  Digest fingerprint;  // of the data set
+  Digest plan;
+  uint64_t host = 0;  // a number per host; ranks with the same one share memory
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+// Please send a sample. `request` carries a generation in its upper half, so that a late reply is
+// recognised.
+struct Request {
+  uint64_t request = 0;
+  uint64_t sample = 0;
+  uint32_t patience_ms = 0;  // the asker gives up after this long
+  friend bool operator==(const Request&, const Request&) = default;
+};
+enum class ReplyStatus : uint8_t { here, missing, busy };
+// The payload is the sample if it is `here`.
+struct Reply {
+  uint64_t request = 0;
+  ReplyStatus status = ReplyStatus::missing;
+  uint64_t version = 0;
+  uint64_t checksum = 0;
+  friend bool operator==(const Reply&, const Reply&) = default;
+};
+// The receiver owns this sample; the payload is its bytes.
+struct Push {
+  uint64_t push = 0;
+  uint64_t sample = 0;
+  uint64_t version = 0;
+  uint64_t checksum = 0;
+  friend bool operator==(const Push&, const Push&) = default;
+};
+enum class PushStatus : uint8_t { kept, refused, later };
+struct PushAnswer {
+  uint64_t push = 0;
+  PushStatus status = PushStatus::kept;
+  friend bool operator==(const PushAnswer&, const PushAnswer&) = default;
+};
+// The asker does not want the reply any more.
+struct Cancel {
+  uint64_t request = 0;
+  friend bool operator==(const Cancel&, const Cancel&) = default;
+};
+// The sender leaves in good order: what it held is not to be had any more.
+struct Goodbye {
+  friend bool operator==(const Goodbye&, const Goodbye&) = default;
+};
+// Sent when there was nothing else to say for a while; answered by Pong with the same number.
+struct Ping {
+  uint64_t number = 0;
+  friend bool operator==(const Ping&, const Ping&) = default;
+};
+struct Pong {
+  uint64_t number = 0;
+  friend bool operator==(const Pong&, const Pong&) = default;
+};
+
+}  // namespace wire
+
+using WireMessage =
+    std::variant<wire::Hello, wire::Request, wire::Reply, wire::Push, wire::PushAnswer,
+                 wire::Cancel, wire::Goodbye, wire::Ping, wire::Pong>;
+
+// At most kMostHeaderBytes.
+std::vector<std::byte> encode(const WireMessage& message);
+// Fails with `invalid`: wrong magic, other version, unknown kind, wrong length, value out of range.
+Result<WireMessage> parse_message(std::span<const std::byte> header);
+
+}  // namespace foreload
