@@ -48,6 +48,13 @@ DatasetIndex from_folder(const Path& folder, const std::optional<Extensions>& ex
   });
 }
 
+DatasetIndex from_list(const Path& list) {
+  return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
+    FORELOAD_TRY(const ListingOptions options, listing_options(std::nullopt, watch));
+    return index_file_list(list, options);
+  });
+}
+
 DatasetIndex open(const Path& path, const std::optional<Extensions>& extensions) {
   return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
     FORELOAD_TRY(const ListingOptions options, listing_options(extensions, watch));
@@ -98,14 +105,18 @@ void register_dataset(py::module_& module) {
   py::class_<DatasetIndex> index(
       module, "Index",
       "Which samples a data set has, how large they are, and their labels.\n\n"
-      "Made by Index.from_folder() or Index.load(); never changes.");
+      "Made by Index.from_folder(), Index.from_list() or Index.load(); never changes.");
   index.attr("__module__") = "foreload";
   index
       .def_static("from_folder", &from_folder, py::arg("path"),
                   py::arg("extensions") = std::nullopt,
                   "The samples of a folder; see foreload.list_folder().")
+      .def_static(
+          "from_list", &from_list, py::arg("path"),
+          "The samples of a file list: one path per line, relative to the list's folder or\n"
+          "absolute, and a tab and a label where there are labels.")
       .def_static("open", &open, py::arg("path"), py::arg("extensions") = std::nullopt,
-                  "The samples of a folder or of an index file, whichever it is.")
+                  "The samples of a folder, a file list or an index file, whichever it is.")
       .def_static(
           "load",
           [](const Path& path) {

@@ -13,6 +13,7 @@
 #include "foreload/loader/dataset.h"
 #include "foreload/loader/loader.h"
 #include "foreload/loader/report.h"
+#include "foreload/loader/start_report.h"
 
 #include "calls.h"
 
@@ -71,7 +72,7 @@ std::unique_ptr<Reader> open_reader(
     const std::string& order, uint64_t seed, const std::string& pad, std::optional<uint64_t> epochs,
     uint64_t first_epoch, uint64_t start, uint64_t batch_size, bool drop_last, uint64_t memory,
     const std::vector<std::pair<std::filesystem::path, uint64_t>>& disks, uint64_t staging,
-    bool skip_bad_samples, double deadline) {
+    bool skip_bad_samples, double deadline, const std::optional<std::filesystem::path>& profile) {
   LoaderSettings settings;
   settings.dataset = dataset;
   settings.extensions = extensions.value_or(image_extensions());
@@ -89,6 +90,7 @@ std::unique_ptr<Reader> open_reader(
   settings.memory = memory;
   for (const auto& [folder, bytes] : disks) settings.disks.push_back({folder, bytes});
   settings.staging = staging;
+  settings.profile = profile;
   settings.skip_bad_samples = skip_bad_samples;
   settings.read_deadline = std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
   return std::make_unique<Reader>(compute([&](SignalWatch& watch) {
@@ -129,13 +131,14 @@ void register_reader(py::module_& module) {
                       uint64_t start) { reader.loader().seek(epoch, start); })
       .def("batches_in", [](Reader& r, uint64_t epoch) { return r.loader().batches_in(epoch); })
       .def("stats_json", [](Reader& reader) { return to_json(reader.loader().stats()); })
+      .def("start_json", [](Reader& reader) { return to_json(reader.loader().stats().start); })
       .def("epoch_json", [](Reader& reader) { return to_json(reader.loader().epoch_stats()); });
   module.def("open_reader", &open_reader, py::kw_only(), py::arg("dataset"), py::arg("extensions"),
              py::arg("index"), py::arg("revalidate"), py::arg("rank"), py::arg("ranks"),
              py::arg("order"), py::arg("seed"), py::arg("pad"), py::arg("epochs"),
              py::arg("first_epoch"), py::arg("start"), py::arg("batch_size"), py::arg("drop_last"),
              py::arg("memory"), py::arg("disks"), py::arg("staging"), py::arg("skip_bad_samples"),
-             py::arg("deadline"));
+             py::arg("deadline"), py::arg("profile"));
 }
 
 }  // namespace foreload::python

@@ -26,7 +26,7 @@ def format_bytes(bytes: int) -> str:
 class Index:
     """Which samples a data set has, how large they are, and their labels.
 
-    Made by Index.from_folder() or Index.load(); never changes.
+    Made by Index.from_folder(), Index.from_list() or Index.load(); never changes.
     """
 
     @staticmethod
@@ -35,8 +35,12 @@ class Index:
     ) -> Index:
         """The samples of a folder; see foreload.list_folder()."""
     @staticmethod
+    def from_list(path: str | os.PathLike[str]) -> Index:
+        """The samples of a file list: one path per line, relative to the list's folder or
+        absolute, and a tab and a label where there are labels."""
+    @staticmethod
     def open(path: str | os.PathLike[str], extensions: str | Sequence[str] | None = None) -> Index:
-        """The samples of a folder or of an index file, whichever it is."""
+        """The samples of a folder, a file list or an index file, whichever it is."""
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Index:
         """Open an index that was saved; reads neither folders nor samples."""
@@ -204,6 +208,7 @@ class ReaderCore:
     def seek(self, epoch: int, start: int) -> None: ...
     def batches_in(self, epoch: int) -> int: ...
     def stats_json(self) -> str: ...
+    def start_json(self) -> str: ...
     def epoch_json(self) -> str: ...
 
 def open_reader(
@@ -227,4 +232,5 @@ def open_reader(
     staging: int,
     skip_bad_samples: bool,
     deadline: float,
+    profile: str | None,
 ) -> ReaderCore: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, SupportsIndex, cast
 
@@ -34,6 +35,13 @@ def _disks(disk: Disk | Sequence[Disk] | None) -> list[tuple[str, int]]:
     return budgets
 
 
+def _profile(profile: str | os.PathLike[str] | None) -> str | None:
+    """The file to start from, empty for none, None for the default one."""
+    if profile is None:
+        return None
+    return "" if profile == "none" else os.fspath(profile)
+
+
 class Reader:
     """Gives the samples of a folder as batches of bytes, epoch after epoch.
 
@@ -41,7 +49,7 @@ class Reader:
     list of read-only memoryviews; keeping a view keeps its batch.
 
     Args:
-        dataset: A folder of samples.
+        dataset: A folder of samples, or a file list: a text file with one path per line.
         epochs: Number of epochs; None goes on for as long as the loop does.
         batch_size: Samples in a batch.
         drop_last: Whether a last batch that is not full is left out.
@@ -49,13 +57,16 @@ class Reader:
         order: "torch", "sequential" or "feistel"; see `foreload.order`.
         pad: "repeat" or "truncate"; see `foreload.order`.
         memory: Memory to keep samples in.
-        disk: "FOLDER:SIZE" of a disk cache, or several.
+        disk: "FOLDER:SIZE" of a disk cache, or several; the fastest is used first.
         staging: Memory for batches being filled.
-        index: File that keeps the listing; used if it is there, written if not.
+        index: File that keeps the listing; used if it is there, written if not. None keeps it in
+            the first disk cache, if there is one.
         revalidate: List again even if there is an index.
         extensions: Which files are samples; those of images if None, every file if empty.
         on_error: "raise", or "skip": a bad sample's place takes the next good one of its batch.
         deadline: Seconds until a read from the source is given up.
+        profile: File that `foreload probe` saved, to start from; "none" for none. None takes the
+            one in ~/.cache/foreload if it is there.
         first_epoch: The epoch to begin with.
         start: Samples of that epoch that all ranks together have read before.
         rank: This process's number, and
@@ -80,6 +91,7 @@ class Reader:
         extensions: Sequence[str] | None = None,
         on_error: str = "raise",
         deadline: float = 30.0,
+        profile: str | os.PathLike[str] | None = None,
         first_epoch: SupportsIndex = 0,
         start: SupportsIndex = 0,
         rank: SupportsIndex = 0,
@@ -110,7 +122,10 @@ class Reader:
             staging=size("staging", staging),
             skip_bad_samples=on_error == "skip",
             deadline=float(deadline),
+            profile=_profile(profile),
         )
+        for warning in self._start()["warnings"]:
+            warnings.warn(warning, RuntimeWarning, stacklevel=2)
 
     def __iter__(self) -> Iterator[_core.ReaderBatch]:
         while (batch := self._core.next()) is not None:
@@ -122,7 +137,11 @@ class Reader:
 
     def stats(self) -> dict[str, Any]:
         """Where bytes came from and what went wrong, over the whole run."""
-        return cast("dict[str, Any]", json.loads(self._core.stats_json()))
+        return cast("dict[str, Any]", json.loads(self._core.stats_json())) | self._start()
+
+    def _start(self) -> dict[str, Any]:
+        """How it began: tiers, profile, index, warnings."""
+        return cast("dict[str, Any]", json.loads(self._core.start_json()))
 
     def epoch_stats(self) -> dict[str, Any]:
         """The current epoch as far as it has come, or the last one after its end."""

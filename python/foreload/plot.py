@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws plans: `foreload plot PLAN.json [MORE.json ...] -o FILE.png`.
+"""Draws plans and simulations: `foreload plot FILE.json [MORE.json ...] -o FILE.png`.
 
-The input is what `foreload plan --json` prints. One picture shows, plan by plan, where samples are
-kept and where reads are served from, and how often a rank reads a sample.
+The input is what `foreload plan --json` prints: one picture shows, plan by plan, where samples are
+kept and where reads are served from, and how often a rank reads a sample. Or it is what `foreload
+simulate --json` prints (plot_simulation.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import foreload
+from foreload.plot_simulation import NotASimulation, draw_simulation, is_simulation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,8 +80,8 @@ class Figures:
         )
 
 
-def read_figures(file: str) -> Figures:
-    """The figures of a plan in a file, or on standard input if it is "-"."""
+def read_document(file: str) -> Any:
+    """What is in a JSON file, or on standard input if it is "-"."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
     except OSError as error:
@@ -87,9 +89,13 @@ def read_figures(file: str) -> Figures:
     except UnicodeDecodeError:
         raise Refusal(f"cannot read {file}: it is not JSON") from None
     try:
-        plan = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         raise Refusal(f"cannot read {file}: it is not JSON") from None
+
+
+def figures_of(file: str, plan: Any) -> Figures:
+    """The figures of the plan that was in a file."""
     try:
         figures = Figures.of("standard input" if file == "-" else Path(file).stem, plan)
         numbers = [*figures.reads, *(share for _, share in figures.kept), *figures.histogram]
@@ -268,13 +274,13 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = _Parser(
         prog="foreload plot",
         description="Draw where samples are kept, where reads are served from, and how often a "
-        "rank reads a sample.",
+        "rank reads a sample; or how long simulated jobs take and when they wait.",
     )
     parser.add_argument(
         "plans",
         nargs="+",
         metavar="PLAN.json",
-        help="what 'foreload plan --json' printed; - reads it",
+        help="what 'foreload plan --json' or 'foreload simulate --json' printed; - reads it",
     )
     parser.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="picture to write: .png or .svg"
@@ -288,9 +294,16 @@ def _run(argv: Sequence[str] | None) -> None:
     output = Path(arguments.output)
     if output.suffix.lower() not in FORMATS:
         raise Refusal(f"cannot draw {output}: its name must end in {' or '.join(FORMATS)}")
-    plans = [read_figures(file) for file in arguments.plans]
+    documents = [(file, read_document(file)) for file in arguments.plans]
     try:
-        figure = draw(plans)
+        if is_simulation(documents[0][1]):
+            if len(documents) > 1:
+                raise Refusal("cannot draw more than one simulation: use a sweep to compare")
+            figure = draw_simulation(*documents[0])
+        else:
+            figure = draw([figures_of(file, plan) for file, plan in documents])
+    except NotASimulation as reason:
+        raise Refusal(str(reason)) from None
     except ImportError:
         raise Refusal("drawing needs matplotlib: pip install 'foreload[plot]'") from None
     try:

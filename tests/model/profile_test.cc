@@ -25,6 +25,8 @@ class ProfileTest : public ::testing::Test {
                                .path = "/scratch",
                                .curve = *Curve::create({{1, 1e9}, {8, 3.3e9}}),
                                .latency = 80e-6,
+                               .write_rate = 1.5e9,
+                               .note = "direct I/O",
                                .measured_at = "2026-08-11T14:21:00Z"});
     profile.devices.push_back({.name = "train",
                                .kind = DeviceKind::source,
@@ -76,6 +78,28 @@ TEST_F(ProfileTest, FindsDevicesByName) {
   EXPECT_EQ(profile.find("tape"), nullptr);
 }
 
+TEST_F(ProfileTest, WriteRateAndNoteMayBeMissing) {
+  const auto profile = MachineProfile::from_json(
+      R"({"foreload_profile": 1, "devices": [{"name": "x", "kind": "disk", "path": "/x",
+          "latency_seconds": 0, "curve": [[1, 5]]}]})");
+  ASSERT_TRUE(profile) << profile.error().message;
+  EXPECT_EQ(profile->devices[0].write_rate, 0);
+  EXPECT_EQ(profile->devices[0].note, "");
+}
+
+TEST_F(ProfileTest, NewMeasurementsReplaceOldOnesOfTheSameName) {
+  MachineProfile profile = sample();
+  DeviceProfile again = *profile.find("nvme");
+  again.latency = 1;
+  profile.put(again);
+  ASSERT_EQ(profile.devices.size(), 3u);
+  EXPECT_EQ(profile.devices[1], again);
+  again.name = "other";
+  profile.put(again);
+  ASSERT_EQ(profile.devices.size(), 4u);
+  EXPECT_EQ(profile.devices[3], again);
+}
+
 TEST_F(ProfileTest, NamesWhatIsWrong) {
   const std::string curve = R"("curve": [[1, 5]])";
   EXPECT_EQ(flaw("{}"), "this is no machine profile; `foreload probe` writes one");
@@ -95,6 +119,9 @@ TEST_F(ProfileTest, NamesWhatIsWrong) {
   EXPECT_EQ(
       flaw_of_devices(R"([{"name": "x", "kind": "memory", "latency_seconds": 0, "curve": []}])"),
       "device 'x': a throughput curve needs at least one point");
+  EXPECT_EQ(flaw_of_devices(
+                R"([{"name": "x", "kind": "memory", "latency_seconds": 0, "write_rate": "fast"}])"),
+            "device 'x': \"write_rate\" must be a number and not below 0");
   const std::string good =
       R"({"name": "x", "kind": "memory", "latency_seconds": 0, )" + curve + "}";
   EXPECT_EQ(flaw_of_devices("[" + good + "," + good + "]"), "device 'x' is there twice");

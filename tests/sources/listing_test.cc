@@ -350,5 +350,16 @@ TEST_F(ListingTest, ProgressThatThrowsEndsTheThreads) {
   EXPECT_THROW((void)list_folder(root_, options), std::runtime_error);
 }
 
+TEST_F(ListingTest, CountsFoldersListedAndFilesStatted) {
+  write("cat/1.jpg");
+  write("cat/2.jpg");
+  write("dog/3.jpg");
+  ListingOptions options;
+  options.operations = std::make_shared<Operations>();
+  ASSERT_TRUE(list_folder(root_, options));
+  EXPECT_EQ(options.operations->totals(Operation::list).count, 3u);
+  EXPECT_EQ(options.operations->totals(Operation::stat).count, 3u);
+}
+
 }  // namespace
 }  // namespace foreload

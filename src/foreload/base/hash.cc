@@ -4,10 +4,30 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "foreload/base/hash_kernels.h"
+
 namespace foreload {
+namespace {
+
+constexpr hash_kernels::Kernels kPortable{
+    [](const void* data, size_t size) -> uint64_t { return XXH3_64bits(data, size); },
+    [](void* state, const void* data, size_t size) {
+      XXH3_64bits_update(static_cast<XXH3_state_t*>(state), data, size);
+    }};
+
+// The fastest this machine has.
+const hash_kernels::Kernels& kernels() {
+#ifdef FORELOAD_HASH_AVX2
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  if (has_avx2) return hash_kernels::avx2();
+#endif
+  return kPortable;
+}
+
+}  // namespace
 
 uint64_t checksum64(std::span<const std::byte> bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
+  return kernels().checksum(bytes.data(), bytes.size());
 }
 
 struct Checksum64::State {
@@ -20,7 +40,7 @@ Checksum64::Checksum64() : state_(std::make_unique<State>()) {
 Checksum64::~Checksum64() = default;
 
 void Checksum64::add(std::span<const std::byte> bytes) {
-  if (!bytes.empty()) XXH3_64bits_update(&state_->xxh, bytes.data(), bytes.size());
+  if (!bytes.empty()) kernels().update(&state_->xxh, bytes.data(), bytes.size());
 }
 
 uint64_t Checksum64::value() const {

@@ -124,8 +124,9 @@ Run add_plan(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
       "plan", "Say what a training job will read, keep and fetch from the source");
-  verb->add_option("--dataset", options->dataset,
-                   "a folder (class folders of files, or files alone), or a saved index");
+  verb->add_option(
+      "--dataset", options->dataset,
+      "a folder (class folders of files, or files alone), a file list, or a saved index");
   verb->add_option("--extensions", options->extensions,
                    "files that count, like .jpg,.png, or any (those of images)");
   verb->add_option("--save-index", options->save_index, "write the index of the data set here");

@@ -22,6 +22,7 @@
 #include "foreload/loader/dataset.h"
 #include "foreload/loader/loader.h"
 #include "foreload/loader/report.h"
+#include "foreload/loader/start_report.h"
 #include "foreload/metrics/run_file.h"
 
 namespace foreload::cli {
@@ -47,6 +48,7 @@ struct Options {
   std::string on_error = "raise";
   std::string deadline = "30";
   std::string io = "auto";
+  std::string profile;
   std::string trace;
   std::string run_file;
   bool no_digest = false;
@@ -106,6 +108,11 @@ Result<LoaderSettings> settings_of(const Options& options) {
   FORELOAD_TRY(const double deadline, parse_rate("--deadline", options.deadline));
   settings.read_deadline = std::chrono::milliseconds(std::llround(deadline * 1000));
   FORELOAD_TRY(settings.io_engine, parse_io(options.io));
+  if (options.profile == "none") {
+    settings.profile.emplace();
+  } else if (!options.profile.empty()) {
+    settings.profile = options.profile;
+  }
   if (!options.trace.empty()) settings.trace = std::make_shared<Trace>();
   return settings;
 }
@@ -153,6 +160,9 @@ Result<int> run(const Options& options) {
   settings.listing_progress = listing->callback();
   FORELOAD_TRY(const auto loader, Loader::open(std::move(settings)));
   listing.reset();
+  const LoaderStart start = loader->stats().start;
+  for (const std::string& warning : start.warnings)
+    fmt::print(stderr, "foreload: warning: {}\n", warning);
   std::optional<RunFile> run_file;
   if (!options.run_file.empty()) {
     const Json header{{"dataset", options.dataset},
@@ -191,6 +201,7 @@ Result<int> run(const Options& options) {
   }
   const LoaderStats stats = loader->stats();
   report.update(Json::parse(to_json(stats)));
+  report.update(Json::parse(to_json(start)));
   report["first_batch_seconds"] = first_batch_seconds.value_or(0);
   report["peak_rss_bytes"] = peak_rss();
   report["plan_digest"] = loader->plan().digest().hex();
@@ -209,11 +220,12 @@ Run add_read(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb =
       app.add_subcommand("read", "Read a data set as a training loop would, and say how it went");
-  verb->add_option("dataset", options->dataset, "a folder of samples")->required();
+  verb->add_option("dataset", options->dataset, "a folder of samples, or a file list")->required();
   verb->add_option("--extensions", options->extensions,
                    "files that count, like .jpg,.png, or any (those of images)");
   verb->add_option("--index", options->index,
-                   "file that keeps the listing: used if it is there, written if not");
+                   "file that keeps the listing: used if it is there, written if not (in the first "
+                   "disk cache)");
   verb->add_flag("--revalidate", options->revalidate, "list again even if there is an index");
   verb->add_option("--epochs", options->epochs, "how often (1)");
   verb->add_option("--batch-size", options->batch_size, "samples in a batch (64)");
@@ -222,12 +234,16 @@ Run add_read(CLI::App& app) {
   verb->add_option("--order", options->order, "torch, sequential or feistel (torch)");
   verb->add_option("--memory", options->memory, "memory for samples, like 200MiB (0)");
   verb->add_option("--disk", options->disks,
-                   "folder and size of a disk cache, like /local/nvme:1GiB; several may be given");
+                   "folder and size of a disk cache, like /local/nvme:1GiB; several may be given, "
+                   "the fastest is used first");
   verb->add_option("--staging", options->staging, "memory for batches being filled (128MiB)");
   verb->add_option("--step-ms", options->step_ms, "time the loop computes per batch (0)");
   verb->add_option("--on-error", options->on_error, "raise or skip (raise)");
   verb->add_option("--deadline", options->deadline, "seconds until a read is given up (30)");
   verb->add_option("--io", options->io, "auto, io_uring or threads (auto)");
+  verb->add_option("--profile", options->profile,
+                   "what foreload probe saved, to start from, or none "
+                   "(~/.cache/foreload/profile.json if it is there)");
   verb->add_option("--trace", options->trace, "write a trace for chrome://tracing or Perfetto");
   verb->add_option("--run-file", options->run_file, "write a record of the run, epoch by epoch");
   verb->add_flag("--no-digest", options->no_digest, "do not checksum what was delivered");

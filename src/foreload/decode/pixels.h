@@ -12,6 +12,8 @@
 
 namespace foreload {
 
+struct HuffmanTables;
+
 struct ImageSize {
   uint32_t width = 0;
   uint32_t height = 0;
@@ -50,14 +52,14 @@ class PixelBuffer {
  public:
   // Makes room for an image and returns its first byte; what was there is gone. Rows are `stride()`
   // apart, each followed by at least 64 bytes that may be read and written, so that SIMD may step
-  // over the end.
-  uint8_t* reset(ImageSize size, uint32_t channels);
+  // over the end, and preceded by `lead` such bytes, for decoders whose rows begin further left.
+  uint8_t* reset(ImageSize size, uint32_t channels, size_t lead = 0);
 
-  uint8_t* row(uint32_t y) { return memory_.get() + y * stride_; }
+  uint8_t* row(uint32_t y) { return memory_.get() + lead_ + y * stride_; }
   ImageSize size() const { return size_; }
   uint32_t channels() const { return channels_; }
   size_t stride() const { return stride_; }
-  PixelView view() const { return {memory_.get(), size_, channels_, stride_}; }
+  PixelView view() const { return {memory_.get() + lead_, size_, channels_, stride_}; }
   size_t capacity() const { return capacity_; }
 
  private:
@@ -66,13 +68,16 @@ class PixelBuffer {
   ImageSize size_;
   uint32_t channels_ = 3;
   size_t stride_ = 0;
+  size_t lead_ = 0;
 };
 
 // What one thread needs to decode and transform.
 struct Scratch {
   PixelBuffer decoded;
-  PixelBuffer other;  // results of steps, in turn with `decoded`
-  std::vector<uint8_t> bytes;
+  PixelBuffer other;           // results of steps, in turn with `decoded`
+  PixelBuffer stored;          // an image as its file has it, before it is turned upright
+  std::vector<uint8_t> bytes;  // rows as a decoder gives them, before they are converted
+  std::shared_ptr<HuffmanTables> huffman;  // of the last JPEG image; none before the first
   std::vector<int32_t> coefficients;
   std::vector<uint32_t> bounds;
 };

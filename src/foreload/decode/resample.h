@@ -3,6 +3,8 @@
 // Resizing with antialiasing, bit for bit as Pillow's Image.resize(size, BILINEAR or BICUBIC, box)
 // of 8-bit images: a horizontal and a vertical pass with fixed-point weights, each rounded to 8
 // bits. SIMD where the machine has it, chosen at run time; every choice gives the same bits.
+//
+// Any thread may call these functions, each with a Scratch of its own.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +14,18 @@
 
 namespace foreload {
 
+struct PixelKernels;
+
 enum class Interpolation : uint8_t { nearest, bilinear, bicubic };
 
 // Resizes the part of `in` inside `box` to `size`, flipped left to right if wanted (the flip costs
 // nothing and equals flipping the result). REQUIRES: box inside `in` and not empty; size not empty;
-// `out` and `in` are different memory.
+// `out` and `in` are different memory; at least 64 bytes may be read after each row of `in`, as in
+// a PixelBuffer.
 void resample(const PixelView& in, const Box& box, ImageSize size, Interpolation interpolation,
               bool flip, PixelBuffer& out, Scratch& scratch);
+// The same with kernels of the caller's choice; see pixel_kernels.h.
+void resample(const PixelView& in, const Box& box, ImageSize size, Interpolation interpolation,
+              bool flip, PixelBuffer& out, Scratch& scratch, const PixelKernels& kernels);
 
 }  // namespace foreload

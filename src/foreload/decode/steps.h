@@ -23,6 +23,8 @@ enum class Layout : uint8_t { chw, hwc };
 
 std::string_view name_of(PixelType type);
 std::string_view name_of(Layout layout);
+std::string_view name_of(Interpolation interpolation);
+std::string_view name_of(ColorMode mode);
 uint32_t bytes_of(PixelType type);
 
 namespace step {
@@ -87,9 +89,13 @@ using Step = std::variant<step::Decode, step::RandomResizedCrop, step::Resize, s
                           step::RandomCrop, step::RandomHorizontalFlip, step::ColorJitter,
                           step::Normalize, step::ToDtype, step::ToLayout>;
 
+// "RandomResizedCrop", ...
+std::string_view name_of(const Step& step);
+
 // [{"step": "RandomResizedCrop", "size": [224, 224], "scale": [0.08, 1.0]}, ...]: sizes are height,
-// width as in torchvision; what is left out has its default. Fails with `invalid`; an unknown step
-// or key is named, with the known ones.
+// width as in torchvision, one number stands for a square and, for Resize, for the shorter side
+// (its "max_size" is the limit of the longer one); what is left out has its default. Fails with
+// `invalid`; an unknown step or key is named, with the known ones.
 Result<std::vector<Step>> steps_from_json(std::string_view json);
 // Every key written out, so that equal chains have equal texts.
 std::string to_json(const std::vector<Step>& steps);

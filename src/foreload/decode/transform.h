@@ -8,25 +8,22 @@
 // with a Scratch of its own.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "foreload/base/result.h"
+#include "foreload/decode/sample_random.h"
 #include "foreload/decode/steps.h"
 
 namespace foreload {
 
-// What the random parameters of one sample are drawn from: its place in the run, not who decodes
-// it or when. `position` is the global position in the epoch's order.
-struct SampleKey {
-  uint64_t seed = 0;
-  uint64_t epoch = 0;
-  uint64_t position = 0;
-};
+struct PixelKernels;
+struct RowWriter;
+struct SamplePlan;
 
 struct OutputForm {
   ImageSize size;  // {0, 0}: differs from sample to sample
@@ -39,10 +36,15 @@ struct OutputForm {
   uint64_t bytes() const;
 };
 
-// What was drawn for a sample, for tests and for people who want to see it.
+// What was drawn for a sample, for tests and for people who want to see it. Of a chain with several
+// resizes or jitters, the first one's.
 struct DrawnParameters {
   Region crop;  // of the upright image, before resizing
   ImageSize resized;
+  // What is taken of the resized image; what lies outside it is padding.
+  int64_t left = 0;
+  int64_t top = 0;
+  ImageSize size;
   bool flip = false;
   std::array<double, 3> jitter{1, 1, 1};         // brightness, contrast, saturation
   std::array<uint8_t, 3> jitter_order{0, 1, 2};  // indices into `jitter`
@@ -51,8 +53,12 @@ struct DrawnParameters {
 class Transform {
  public:
   // Fails with `invalid` for a chain that makes no sense (Normalize before a crop, two types, ...)
-  // and says which step and why. A chain without Decode has one in front.
+  // and says which step and why. A chain without Decode has one in front; without ToLayout the
+  // layout is hwc; without Normalize or ToDtype the type is uint8, with Normalize alone float32.
   static Result<std::shared_ptr<const Transform>> compile(std::vector<Step> steps);
+  // The same with kernels of the caller's choice; see pixel_kernels.h.
+  static Result<std::shared_ptr<const Transform>> compile(std::vector<Step> steps,
+                                                          const PixelKernels& kernels);
 
   const OutputForm& form() const { return form_; }
   const std::vector<Step>& steps() const { return steps_; }
@@ -70,14 +76,20 @@ class Transform {
   };
   Result<Sample> run(std::span<const std::byte> file, const SampleKey& key, Scratch& scratch) const;
 
-  // What run() would draw for an image of this (upright) size.
+  // What run() would draw for an image of this (upright) size; defaults where run() would fail.
   DrawnParameters draw(ImageSize image, const SampleKey& key) const;
 
  private:
   Transform() = default;
 
-  std::vector<Step> steps_;
+  Result<void> run_plan(std::span<const std::byte> file, const ImageHeader& header,
+                        const SamplePlan& plan, std::span<std::byte> into, Scratch& scratch) const;
+  DecodeOptions options() const;
+
+  std::vector<Step> steps_;  // the first one is Decode
   OutputForm form_;
+  std::shared_ptr<const RowWriter> writer_;
+  const PixelKernels* kernels_ = nullptr;
 };
 
 }  // namespace foreload

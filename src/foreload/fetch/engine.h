@@ -25,8 +25,11 @@
 #include <vector>
 
 #include "foreload/base/result.h"
+#include "foreload/decode/transform.h"
 #include "foreload/fetch/hands.h"
 #include "foreload/fetch/inbox.h"
+#include "foreload/fetch/peer_link.h"
+#include "foreload/metrics/stage.h"
 #include "foreload/metrics/trace.h"
 #include "foreload/plan/index.h"
 #include "foreload/plan/plan.h"
@@ -43,13 +46,17 @@ namespace foreload {
 enum class From : uint8_t { memory, disk, peer, source };
 inline constexpr size_t kFroms = 4;
 
-// A finished batch. Whoever holds `memory` keeps the bytes.
+// A finished batch. Whoever holds `memory` keeps the bytes. Where samples are decoded, `decoded`
+// holds them one after another, or `apart` does where their sizes differ, and `bytes` is empty.
 struct Batch {
   uint64_t epoch = 0;
   uint64_t first = 0;  // position of its first sample in the rank's list of the epoch
   bool last_of_epoch = false;
   std::vector<uint64_t> samples;  // whose bytes these are; a skipped sample shows its substitute
   std::vector<std::span<const std::byte>> bytes;
+  std::span<std::byte> decoded;
+  OutputForm form;  // of each decoded sample
+  std::vector<Transform::Sample> apart;
   std::vector<std::shared_ptr<const void>> memory;
   std::array<uint64_t, kFroms> from_bytes{};
   std::array<uint64_t, kFroms> from_samples{};
@@ -68,25 +75,39 @@ struct EngineParts {
   std::unique_ptr<Source> source;  // its answers go to the inbox
   std::vector<EngineTier> tiers;   // by number in the plan
   std::shared_ptr<Staging> staging;
+  std::shared_ptr<Staging> decoded;            // memory of decoded batches; null: `staging`
+  std::shared_ptr<const Transform> transform;  // null: samples are delivered as bytes
+  uint64_t transform_seed = 0;
   std::vector<Held> held;
-  PolicySettings policy;
+  PolicySettings policy;            // `decode` and `decoded_bytes` follow from the transform
+  std::shared_ptr<PeerLink> peers;  // null: this rank is alone
   unsigned hands = 1;
   std::shared_ptr<Trace> trace;  // may be null
+};
+
+// One stage of a sample's way, by name: "source", "memory", "disk", "hands".
+struct StageStats {
+  std::string name;
+  unsigned limit = 0;  // of what may be in flight, now; 0: none
+  double rate = 0;     // bytes per second, measured last; 0: unknown
+  StageTotals totals;
 };
 
 struct EngineStats {
   PolicyTotals policy;
   StagingTotals staging;
-  unsigned source_in_flight = 0;
-  unsigned source_limit = 0;
-  double source_rate = 0;  // bytes per second, measured last
+  std::vector<StageStats> stages;
+  uint64_t ready_batches = 0;  // waiting for the loop, now
   uint64_t abandoned_reads = 0;
   uint64_t source_bytes = 0;  // all that was read, also what nobody took in the end
   uint64_t source_samples = 0;
   uint64_t corrupt_copies = 0;  // in tiers; each became a miss
   uint64_t source_errors = 0;
+  uint64_t decoded_samples = 0;
+  double decode_seconds = 0;            // of all threads together
   std::vector<std::string> skipped;     // names of the first hundred
   std::vector<std::string> lost_tiers;  // and why
+  std::vector<uint32_t> dead_peers;
 };
 
 class Engine {
@@ -105,16 +126,17 @@ class Engine {
   void release();
   // The next batch is the first one after `start` samples of `epoch`.
   void seek(uint64_t epoch, uint64_t start);
+  // This rank's list of an epoch, where a sampler gives lists; see event::EpochKnown.
+  void give_list(uint64_t epoch, std::shared_ptr<const EpochOrder> list,
+                 std::shared_ptr<const std::vector<uint64_t>> batch_ends);
 
   EngineStats stats() const;
 
  private:
-  // Ids of writes are above those of requests, which a disk's answers carry too.
-  static constexpr uint64_t kDiskWrites = uint64_t{1} << 63;
-
   struct OpenBatch {
     uint64_t epoch = 0;
     uint64_t first = 0;
+    Sharding sharding;
     bool last_of_epoch = false;
     std::vector<uint64_t> samples;
     std::shared_ptr<Slot> slot;
@@ -122,6 +144,8 @@ class Engine {
     std::vector<From> from;
     std::vector<bool> tainted;  // an abandoned read may still write there
     std::vector<std::shared_ptr<Slot>> spilled;
+    std::shared_ptr<Slot> decoded;         // one range for all samples
+    std::vector<Transform::Sample> apart;  // where sizes differ
 
     // What keeps the memory of a place.
     std::shared_ptr<const void> keeper_of(uint32_t index) const;
@@ -136,7 +160,7 @@ class Engine {
     uint32_t parts = 0;
     uint32_t parts_left = 0;
     Fault fault = Fault::none;
-    std::shared_ptr<Slot> memory;  // of a read without a batch
+    std::shared_ptr<Slot> memory;  // of a read without a batch, or a hedge
     SteadyTime begin;
   };
 
@@ -149,32 +173,70 @@ class Engine {
   void carry(action::OpenBatch& a);
   void carry(action::Read& a);
   void carry(action::Cancel& a);
+  void carry(action::Decode& a);
   void carry(action::Place& a);
   void carry(action::Evict& a);
   void carry(action::Copy& a);
+  void carry(action::Substitute& a);
+  void carry(action::LoseTier& a);
   void carry(action::Deliver& a);
   void carry(action::Fail& a);
   void carry(action::Skip& a);
   void carry(action::SetTimer& a);
   void carry(action::CloseBatch& a);
+  void carry(action::Serve& a);
+  void carry(action::Refuse& a) { parts_.peers->refuse(a.rank, a.request); }
+  void carry(action::HoldPush& a);
+  void carry(action::SendPush& a);
+  void carry(action::EndPush& a) { pushes_.erase(a.push); }
+  void carry(action::PlacePushed& a);
+  void carry(action::AnswerPush& a);
+  void carry(action::Ping& a) { parts_.peers->ping(a.rank); }
+  void carry(action::DropPeer& a);
 
   void handle(SourceAnswer& answer);
   void handle(message::DiskAnswered& answered);
   void handle(message::MemoryRead& read);
+  void handle(message::Decoded& decoded);
+  void handle(message::PeerMessage& message);
+  void handle(message::PeerSent& sent);
+  void handle(message::ReadForPeer& read);
   void handle(Event& event);
   void handle(message::Stop&) { stopping_ = true; }
 
+  // What a disk was asked for: its answers carry the id.
+  struct DiskJob {
+    enum class Kind : uint8_t { read, write, serve } kind;
+    uint64_t number;  // request, sample, or serving
+  };
+  struct Serving {
+    uint32_t rank;
+    uint64_t request;
+    uint64_t sample;
+    uint32_t tier;
+    std::shared_ptr<Slot> memory;
+  };
+  using PushKey = std::pair<uint32_t, uint64_t>;  // rank and number of a push to this rank
+
+  uint64_t disk_job(DiskJob::Kind kind, uint64_t number);
+  uint64_t version_of(uint64_t sample) const;
+  void place(uint32_t tier, uint64_t sample, std::span<const std::byte> bytes,
+             std::shared_ptr<const void> keeper);
   void read_source(const action::Read& a, Pending& pending, std::byte* into,
                    std::shared_ptr<const void> keeper);
   void end_read(uint64_t request, ReadEnd end);
+  const char* track_of(Origin origin) const;
   // Fresh memory for a place, because its own is too small or still written to.
   bool spill(OpenBatch& batch, uint32_t index, uint64_t size);
+  std::span<std::byte> decoded_place(OpenBatch& batch, uint32_t index) const;
+  uint64_t position_in_epoch(const OpenBatch& batch, uint64_t step) const;
   void flush_memory_reads();
-  void lose_tier(uint32_t tier, const std::string& why);
+  bool lose_tier(uint32_t tier, const std::string& why);
   std::string name_of_sample(uint64_t sample) const;
   void publish(uint64_t batch, Result<Batch> result);
   void publish_failure();
   void update_stats();
+  void set_stages();
 
   EngineParts parts_;
   Policy policy_;
@@ -190,8 +252,13 @@ class Engine {
   std::unordered_map<uint64_t, Pending> pending_;        // by request
   std::unordered_map<uint64_t, uint64_t> source_reads_;  // id of a part's read -> request
   uint64_t next_source_read_ = 0;
-  std::unordered_map<uint64_t, uint64_t> disk_writes_;  // id -> sample
-  uint64_t next_disk_write_ = kDiskWrites;
+  std::unordered_map<uint64_t, DiskJob> disk_jobs_;  // by id
+  uint64_t next_disk_job_ = 1;
+  std::unordered_map<uint64_t, Serving> serving_;  // by number
+  uint64_t next_serving_ = 1;
+  std::unordered_map<uint64_t, PeerLink::Payload> pushes_;  // to peers
+  std::map<PushKey, std::pair<std::span<const std::byte>, std::shared_ptr<const void>>>
+      pushed_;  // by peers, until they are answered
   // Bytes that arrived in this round without a batch, until they are placed.
   std::unordered_map<uint64_t, std::shared_ptr<Slot>> arrived_;
   std::vector<bool> ahead_;  // samples whose next tier read counts as source
@@ -205,6 +272,7 @@ class Engine {
   };
   std::vector<MemoryJob> memory_reads_;  // of this round
   std::vector<bool> tier_lost_;
+  std::vector<StageLoad> loads_;  // source, tiers, hands
 
   // Between the loop and the consumer.
   mutable std::mutex mutex_;

@@ -22,32 +22,60 @@ Hands::~Hands() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
-    jobs_.clear();
+    decodes_.clear();
   }
   filled_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Hands::run(std::function<void()> job) {
+void Hands::copy(Job job) {
   {
     std::lock_guard lock(mutex_);
     if (stop_) return;
-    jobs_.push_back(std::move(job));
+    copies_.push_back(std::move(job));
   }
   filled_.notify_one();
 }
 
+void Hands::decode(DecodeJob job) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stop_) return;
+    decodes_.push_back(std::move(job));
+  }
+  filled_.notify_one();
+}
+
+Hands::Load Hands::load() const {
+  std::lock_guard lock(mutex_);
+  return {running_, copies_.size() + decodes_.size()};
+}
+
 void Hands::work() {
+  Scratch scratch;
   std::unique_lock lock(mutex_);
   while (true) {
-    filled_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
-    if (stop_) return;
-    std::function<void()> job = std::move(jobs_.front());
-    jobs_.pop_front();
+    filled_.wait(lock, [this] { return stop_ || !idle(); });
+    if (idle()) return;
+    Job copy;
+    DecodeJob decode;
+    if (!copies_.empty()) {
+      copy = std::move(copies_.front());
+      copies_.pop_front();
+    } else {
+      decode = std::move(decodes_.front());
+      decodes_.pop_front();
+    }
+    ++running_;
     lock.unlock();
-    job();
-    job = nullptr;  // what it holds may take a while to let go
+    if (copy)
+      copy();
+    else
+      decode(scratch);
+    copy = nullptr;  // what they hold may take a while to let go
+    decode = nullptr;
     lock.lock();
+    --running_;
   }
 }
 

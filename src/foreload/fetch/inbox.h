@@ -5,14 +5,19 @@
 // are opened before the plan is made and threads may still answer while the engine ends.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
+#include "foreload/decode/transform.h"
+#include "foreload/peers/wire.h"
 #include "foreload/policy/policy.h"
 #include "foreload/sources/source.h"
 #include "foreload/tiers/disk.h"
@@ -30,11 +35,38 @@ struct MemoryRead {
   uint64_t request;
   Copied copied;
 };
+// A sample was decoded; `apart` holds it where its size is its own. `error`: why it could not be.
+struct Decoded {
+  BatchPlace place;
+  uint64_t sample;
+  std::optional<std::string> error;
+  std::optional<Transform::Sample> apart;
+  std::chrono::nanoseconds took;
+};
+// From a peer; `bytes` of `keeper` are its payload. Not `intact`: they are not what was sent.
+struct PeerMessage {
+  uint32_t from;
+  WireMessage message;
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> keeper;
+  bool intact;
+};
+// A message to a peer has left, or never will.
+struct PeerSent {
+  uint64_t id;
+};
+// A sample was read from a tier for a peer.
+struct ReadForPeer {
+  uint64_t serving;
+  bool ok;
+  uint64_t checksum;
+};
 struct Stop {};
 }  // namespace message
 
-using Message =
-    std::variant<SourceAnswer, message::DiskAnswered, message::MemoryRead, Event, message::Stop>;
+using Message = std::variant<SourceAnswer, message::DiskAnswered, message::MemoryRead,
+                             message::Decoded, message::PeerMessage, message::PeerSent,
+                             message::ReadForPeer, Event, message::Stop>;
 
 class Inbox {
  public:

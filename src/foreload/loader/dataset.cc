@@ -2,11 +2,29 @@
 #include "foreload/loader/dataset.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "foreload/plan/index_format.h"
+#include "foreload/sources/file_list.h"
+
 namespace foreload {
+namespace {
+
+Result<DatasetIndex> index_of(const Listing& listing) {
+  IndexBuilder builder;
+  for (const std::string& name : listing.classes) builder.add_class(name);
+  for (const ListedFile& file : listing.files)
+    FORELOAD_CHECK(builder.add_file(file.name, file.size, file.version, file.label));
+  return builder.finish();
+}
+
+}  // namespace
 
 Result<std::vector<std::string>> parse_extensions(std::string_view text) {
   std::vector<std::string> list;
@@ -25,21 +43,41 @@ Result<std::vector<std::string>> parse_extensions(std::string_view text) {
   return list;
 }
 
+Result<DatasetKind> kind_of_dataset(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto type = std::filesystem::status(path, ignored).type();
+  if (type == std::filesystem::file_type::not_found ||
+      type == std::filesystem::file_type::directory)
+    return DatasetKind::folder;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
+                                                             &std::fclose);
+  if (file == nullptr)
+    return fail(ErrorKind::unreadable,
+                fmt::format("cannot read data set {}: {}; check the path", path.native(),
+                            std::generic_category().message(errno)));
+  std::array<char, kIndexMagic.size()> start{};
+  if (std::fread(start.data(), 1, start.size(), file.get()) == start.size() && start == kIndexMagic)
+    return DatasetKind::index;
+  return DatasetKind::list;
+}
+
 Result<DatasetIndex> index_folder(const std::filesystem::path& folder,
                                   const ListingOptions& options) {
   FORELOAD_TRY(const Listing listing, list_folder(folder, options));
-  IndexBuilder builder;
-  for (const std::string& name : listing.classes) builder.add_class(name);
-  for (const ListedFile& file : listing.files)
-    FORELOAD_CHECK(builder.add_file(file.name, file.size, file.version, file.label));
-  return builder.finish();
+  return index_of(listing);
+}
+
+Result<DatasetIndex> index_file_list(const std::filesystem::path& list,
+                                     const ListingOptions& options) {
+  FORELOAD_TRY(const Listing listing, list_files(list, options));
+  return index_of(listing);
 }
 
 Result<DatasetIndex> open_dataset(const std::filesystem::path& path,
                                   const ListingOptions& options) {
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) return DatasetIndex::load(path);
-  return index_folder(path, options);
+  FORELOAD_TRY(const DatasetKind kind, kind_of_dataset(path));
+  if (kind == DatasetKind::index) return DatasetIndex::load(path);
+  return kind == DatasetKind::list ? index_file_list(path, options) : index_folder(path, options);
 }
 
 }  // namespace foreload

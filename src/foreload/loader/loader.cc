@@ -2,13 +2,19 @@
 #include "foreload/loader/loader.h"
 
 #include <algorithm>
+#include <cassert>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "foreload/base/cpus.h"
-#include "foreload/loader/dataset.h"
+#include "foreload/loader/catalog.h"
+#include "foreload/loader/memory_need.h"
+#include "foreload/loader/probe.h"
+#include "foreload/loader/saved_index.h"
+#include "foreload/loader/starting_point.h"
+#include "foreload/tiers/memory_limit.h"
 
 namespace foreload {
 namespace {
@@ -19,35 +25,54 @@ double seconds_since(SteadyTime begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-class IndexCatalog final : public ObjectCatalog {
- public:
-  explicit IndexCatalog(std::shared_ptr<const DatasetIndex> index) : index_(std::move(index)) {}
-  std::string_view name(uint32_t object) const override { return index_->object_name(object); }
-  uint64_t size(uint32_t object) const override { return index_->object_size(object); }
-  uint64_t version(uint32_t object) const override { return index_->object_version(object); }
-
- private:
-  std::shared_ptr<const DatasetIndex> index_;
-};
-
-// The saved index if it is there, otherwise a listing, which is saved.
-Result<DatasetIndex> open_index(const LoaderSettings& settings, LoaderStats& stats) {
+Result<OpenedIndex> open_index(const LoaderSettings& settings, LoaderStats& stats,
+                               std::shared_ptr<Operations> operations) {
   const auto begin = Clock::now();
-  std::error_code ignored;
-  if (!settings.index.empty() && !settings.revalidate &&
-      std::filesystem::exists(settings.index, ignored)) {
-    auto index = DatasetIndex::load(settings.index);
-    stats.listing_seconds = seconds_since(begin);
-    return index;
-  }
   ListingOptions listing;
   listing.extensions = settings.extensions;
   listing.progress = settings.listing_progress;
-  FORELOAD_TRY(DatasetIndex index, open_dataset(settings.dataset, listing));
-  stats.listed = true;
+  listing.operations = std::move(operations);
+  IndexPlace place{settings.dataset, settings.index, {}, settings.revalidate};
+  if (!settings.disks.empty()) place.cache = settings.disks.front().folder;
+  FORELOAD_TRY(OpenedIndex opened, open_saved_index(place, listing));
+  stats.listed = opened.listed;
   stats.listing_seconds = seconds_since(begin);
-  if (!settings.index.empty()) FORELOAD_CHECK(index.save(settings.index));
-  return index;
+  stats.start.index_file = opened.file;
+  if (!opened.warning.empty()) stats.start.warnings.push_back(opened.warning);
+  return opened;
+}
+
+// Sorts the disks, the fastest first, and writes down the tiers.
+void settle_tiers(LoaderSettings& settings, const MachineProfile& machine, LoaderStart& start) {
+  std::vector<std::filesystem::path> folders;
+  for (const DiskBudget& disk : settings.disks) folders.push_back(disk.folder);
+  // Ranks must come to the same plan, and each of them would measure something else.
+  const MeasureDisk measure = settings.ranks == 1 ? &quick_disk_rate : MeasureDisk();
+  start.tiers.push_back({{}, settings.memory});
+  std::vector<DiskBudget> sorted;
+  for (const RankedDisk& disk : order_disks(folders, machine, measure)) {
+    sorted.push_back(settings.disks[disk.number]);
+    start.tiers.push_back({sorted.back().folder, sorted.back().bytes, disk.rate, disk.from});
+  }
+  settings.disks = std::move(sorted);
+}
+
+// How many requests each path begins with.
+void settle_limiters(const LoaderSettings& settings, const MachineProfile& machine,
+                     const std::filesystem::path& root, LoaderStart& start,
+                     PolicySettings& policy) {
+  policy.source_limiter.first = 8;
+  begin_with(measured_at(machine, DeviceKind::source, root), policy.source_limiter);
+  start.source_first = policy.source_limiter.first;
+  policy.tier_limiters.resize(1 + settings.disks.size());
+  policy.tier_limiters[0] = {256, 256, 256};  // memory: nothing to find out
+  for (size_t tier = 1; tier < policy.tier_limiters.size(); ++tier) {
+    policy.tier_limiters[tier] = {1, 64, 16};
+    begin_with(measured_at(machine, DeviceKind::disk, settings.disks[tier - 1].folder),
+               policy.tier_limiters[tier]);
+  }
+  for (size_t tier = 0; tier < start.tiers.size(); ++tier)
+    start.tiers[tier].first = policy.tier_limiters[tier].first;
 }
 
 Result<void> check_sizes(const DatasetIndex& index) {
@@ -74,13 +99,19 @@ Job job_of(const LoaderSettings& settings, const Sizes& sizes) {
   job.batching = settings.batching;
   job.first_epoch = settings.first_epoch;
   job.start = settings.start;
-  // Memory first, then disks in the order given.
+  // Memory first, then disks, which are sorted by now.
   std::vector<Tier> tiers{{"memory", settings.memory, 1e12}};
   double speed = 1e9;
   for (const DiskBudget& disk : settings.disks)
     tiers.push_back({"disk", disk_payload(disk.bytes, sizes.mean()), speed /= 2});
   job.tiers = {tiers};
   return job;
+}
+
+uint64_t usual_staging(const LoaderSettings& settings) {
+  const uint64_t bytes = uint64_t{128} << 20;
+  if (!settings.transform || !settings.transform->form().fixed()) return bytes;
+  return bytes + 4 * settings.batching.batch_size * settings.transform->form().bytes();
 }
 
 // What disks found that is still what the index says, as copies of this rank.
@@ -108,15 +139,21 @@ bool keeps_on(const Plan& plan, uint32_t rank, uint64_t sample, uint32_t tier) {
 Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   std::unique_ptr<Loader> loader(new Loader);
   LoaderStats& stats = loader->stats_;
-  FORELOAD_TRY(DatasetIndex index, open_index(settings, stats));
-  FORELOAD_CHECK(check_sizes(index));
-  loader->index_ = std::make_shared<const DatasetIndex>(std::move(index));
+  FORELOAD_TRY(const LoadedProfile profile, load_profile(settings.profile));
+  stats.start.profile = profile.file;
+  if (!profile.warning.empty()) stats.start.warnings.push_back(profile.warning);
+  auto source_operations = std::make_shared<Operations>();
+  FORELOAD_TRY(OpenedIndex opened, open_index(settings, stats, source_operations));
+  FORELOAD_CHECK(check_sizes(opened.index));
+  loader->index_ = std::make_shared<const DatasetIndex>(std::move(opened.index));
   stats.index_bytes = loader->index_->bytes();
+  if (settings.staging == 0) settings.staging = usual_staging(settings);
+  FORELOAD_CHECK(check_memory({settings.memory, settings.staging, stats.index_bytes},
+                              memory_limit(settings.system_root)));
 
   EngineParts parts;
   parts.index = loader->index_;
   parts.inbox = std::make_shared<Inbox>();
-  auto source_operations = std::make_shared<Operations>();
   auto disk_operations = std::make_shared<Operations>();
   stats.source_operations = source_operations;
   stats.disk_operations = disk_operations;
@@ -125,6 +162,7 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   if (settings.disks.size() > kMostDisks)
     return fail(ErrorKind::invalid, fmt::format("{} disk caches are too many: give at most {}",
                                                 settings.disks.size(), kMostDisks));
+  settle_tiers(settings, profile.machine, stats.start);
   parts.tiers.resize(1 + settings.disks.size());
   for (uint32_t tier = 1; tier < parts.tiers.size(); ++tier) {
     DiskSettings disk;
@@ -178,7 +216,7 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   }
 
   FolderSettings folder;
-  folder.root = settings.dataset;
+  folder.root = opened.root;
   folder.objects = std::make_shared<IndexCatalog>(loader->index_);
   folder.engine = settings.io_engine;
   folder.drop_page_cache = settings.memory > 0 || !settings.disks.empty();
@@ -200,7 +238,14 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   stats.source = parts.source->describe();
 
   parts.staging = Staging::create(settings.staging);
-  parts.hands = settings.hands == 0 ? std::min(4u, available_cpus()) : settings.hands;
+  if (settings.decoded_memory)
+    parts.decoded = Staging::create(settings.staging, settings.decoded_memory());
+  parts.transform = settings.transform;
+  parts.transform_seed = settings.seed;
+  const unsigned cpus = available_cpus();
+  parts.hands = settings.hands != 0  ? settings.hands
+                : settings.transform ? cpus
+                                     : std::min(4u, cpus);
   parts.trace = settings.trace;
   PolicySettings& policy = parts.policy;
   policy.rank = settings.rank;
@@ -209,12 +254,11 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   policy.skip_bad_samples = settings.skip_bad_samples;
   policy.tries = settings.tries;
   policy.read_deadline = settings.read_deadline;
-  policy.endless = !settings.epochs;
-  policy.source_limiter.first = 8;
-  policy.tier_limiters.resize(parts.tiers.size());
-  policy.tier_limiters[0] = {256, 256, 256};  // memory: nothing to find out
-  for (size_t tier = 1; tier < parts.tiers.size(); ++tier) policy.tier_limiters[tier] = {1, 64, 16};
+  policy.endless = !settings.epochs || settings.given_lists;
+  policy.given_lists = settings.given_lists;
+  settle_limiters(settings, profile.machine, opened.root, stats.start, policy);
   loader->endless_ = policy.endless;
+  loader->given_lists_ = settings.given_lists;
   loader->epoch_ = settings.first_epoch;
   loader->resumed_epoch_ = settings.first_epoch;
   loader->resumed_start_ = settings.start;
@@ -225,6 +269,10 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
 Loader::~Loader() = default;
 
 uint64_t Loader::batches_in(uint64_t epoch) const {
+  if (given_lists_) {
+    const auto given = given_batches_.find(epoch);
+    return given == given_batches_.end() ? 0 : given->second;
+  }
   const Sharding sharding{index_->samples(), plan_->job().ranks, plan_->job().pad,
                           epoch == resumed_epoch_ ? resumed_start_ : 0};
   return plan_->job().batching.batches(sharding.per_rank());
@@ -246,6 +294,7 @@ Result<std::optional<Batch>> Loader::next(std::optional<SteadyTime> until) {
     if (!epoch_begin_) epoch_begin_ = begin;
   }
   if (given_ >= batches_in(epoch_)) {
+    given_batches_.erase(epoch_);
     ++epoch_;
     given_ = 0;
     waiting_since_.reset();
@@ -269,7 +318,33 @@ Result<std::optional<Batch>> Loader::next(std::optional<SteadyTime> until) {
   return std::optional<Batch>(std::move(batch));
 }
 
+Result<void> Loader::give_list(std::vector<uint64_t> samples, std::vector<uint64_t> batch_ends) {
+  assert(given_lists_);
+  uint64_t before = 0;
+  for (const uint64_t end : batch_ends) {
+    if (end < before)
+      return fail(ErrorKind::invalid, "the ends of batches must grow from batch to batch");
+    before = end;
+  }
+  if (!batch_ends.empty() && before != samples.size())
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("the last batch ends at {}, but {} samples are given", before, samples.size()));
+  const uint64_t epoch = given_batches_.empty() ? epoch_ : given_batches_.rbegin()->first + 1;
+  const uint64_t batches =
+      batch_ends.empty() ? plan_->job().batching.batches(samples.size()) : batch_ends.size();
+  FORELOAD_TRY(const auto order, make_given_order(index_->samples(), {std::move(samples)}));
+  FORELOAD_TRY(auto list, order->epoch(0));
+  given_batches_[epoch] = batches;
+  engine_->give_list(epoch, std::move(list),
+                     batch_ends.empty()
+                         ? nullptr
+                         : std::make_shared<const std::vector<uint64_t>>(std::move(batch_ends)));
+  return {};
+}
+
 void Loader::seek(uint64_t epoch, uint64_t start) {
+  given_batches_.clear();
   engine_->seek(epoch, start);
   epoch_ = epoch;
   resumed_epoch_ = epoch;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One rank put together: data set, plan, tiers, source and engine behind one object that gives
-// batches of bytes in order. This is the public C++ API; examples/cpp/read.cc shows its use.
+// batches in order, as bytes or decoded. This is the public C++ API; examples/cpp/read.cc shows its
+// use.
 //
 // For one thread, except stats().
 #pragma once
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +20,7 @@
 #include "foreload/base/progress.h"
 #include "foreload/base/result.h"
 #include "foreload/fetch/engine.h"
+#include "foreload/loader/disk_order.h"
 #include "foreload/metrics/histogram.h"
 #include "foreload/metrics/operations.h"
 #include "foreload/metrics/trace.h"
@@ -32,10 +35,12 @@ struct DiskBudget {
 };
 
 struct LoaderSettings {
-  std::filesystem::path dataset;        // a folder
+  std::filesystem::path dataset;        // a folder, or a file list (sources/file_list.h)
   std::vector<std::string> extensions;  // as ListingOptions; see image_extensions()
-  std::filesystem::path index;          // loaded if it is there, otherwise written; may be empty
-  bool revalidate = false;              // list again even if an index was saved
+  // The listing: loaded if it is there, otherwise written. Empty: in the first disk's folder, if
+  // there is one.
+  std::filesystem::path index;
+  bool revalidate = false;  // list again even if an index was saved
 
   uint32_t rank = 0;
   uint32_t ranks = 1;
@@ -47,21 +52,56 @@ struct LoaderSettings {
   uint64_t start = 0;  // samples of the first epoch that all ranks have consumed already
   Batching batching{64, false};
 
-  uint64_t memory = 0;  // bytes of samples to keep in memory
-  std::vector<DiskBudget> disks;
-  uint64_t staging = uint64_t{128} << 20;  // bytes of batches being filled
+  uint64_t memory = 0;            // bytes of samples to keep in memory
+  std::vector<DiskBudget> disks;  // in any order: the fastest is used first
+  // Bytes of batches being filled and decoded, whatever it takes for one. 0: 128 MiB, and with a
+  // transform four decoded batches besides.
+  uint64_t staging = 0;
+
+  // Turns the bytes of a sample into its final form; null: batches of bytes.
+  std::shared_ptr<const Transform> transform;
+  // Where the memory of decoded batches comes from; null: from the system.
+  std::function<std::unique_ptr<SlotAllocator>()> decoded_memory;
+  // Reading lists come from give_list(), epoch by epoch, and `order` only tells where samples are
+  // kept.
+  bool given_lists = false;
+
+  // What `foreload probe` saved, to begin with. Nothing: the default file, if it is there and good;
+  // an empty path: none.
+  std::optional<std::filesystem::path> profile;
 
   bool skip_bad_samples = false;
   unsigned tries = 3;
   std::chrono::milliseconds read_deadline{30'000};
   IoEngine io_engine = IoEngine::automatic;
-  unsigned hands = 0;  // threads that copy; 0: the CPUs this process may use, at most 4
+  // Threads that copy and decode; 0: the CPUs this process may use, at most 4 if nothing is
+  // decoded.
+  unsigned hands = 0;
   std::shared_ptr<Trace> trace;
   Progress listing_progress;
   // Puts something in front of the source, a shaped one for tests.
   std::function<std::unique_ptr<Source>(
       std::function<std::unique_ptr<Source>(Source::Answered)> make, Source::Answered answered)>
       wrap_source;
+  std::filesystem::path system_root = "/";  // where /proc and /sys are, for tests
+};
+
+// A tier as it was at the start.
+struct TierStart {
+  std::filesystem::path folder;  // empty: memory
+  uint64_t bytes = 0;            // its budget
+  double rate = 0;               // bytes per second; 0: not known
+  SpeedFrom speed_from = SpeedFrom::nobody;
+  unsigned first = 0;  // requests in flight to begin with
+};
+
+// How a loader began.
+struct LoaderStart {
+  std::vector<TierStart> tiers;       // the fastest first, as the plan numbers them
+  unsigned source_first = 0;          // requests in flight to begin with
+  std::filesystem::path profile;      // that was used; empty: none
+  std::filesystem::path index_file;   // empty: the index is not kept
+  std::vector<std::string> warnings;  // one line each
 };
 
 // One epoch as the consumer saw it.
@@ -79,6 +119,7 @@ struct EpochStats {
 
 struct LoaderStats {
   EngineStats engine;
+  LoaderStart start;
   double listing_seconds = 0;
   double plan_seconds = 0;
   bool listed = false;  // false: the index was loaded
@@ -103,6 +144,10 @@ class Loader {
   Result<std::optional<Batch>> next(std::optional<SteadyTime> until = std::nullopt);
   // The next batch is the first one after `start` samples of `epoch`.
   void seek(uint64_t epoch, uint64_t start);
+  // This rank's samples of the next epoch that has none yet, in order; `batch_ends` says where each
+  // batch ends, empty: all as long as the settings say. Fails with `invalid` for a sample that is
+  // not there or ends that do not grow up to the length of the list. REQUIRES: given_lists.
+  Result<void> give_list(std::vector<uint64_t> samples, std::vector<uint64_t> batch_ends = {});
 
   const Plan& plan() const { return *plan_; }
   const DatasetIndex& index() const { return *index_; }
@@ -124,6 +169,8 @@ class Loader {
   uint64_t resumed_epoch_ = 0;
   uint64_t resumed_start_ = 0;
   uint64_t given_ = 0;  // batches of epoch_ given so far
+  bool given_lists_ = false;
+  std::map<uint64_t, uint64_t> given_batches_;  // by epoch that a list was given for
   std::optional<SteadyTime> epoch_begin_;
   std::optional<SteadyTime> waiting_since_;  // the call of next() that is not answered yet
   EpochStats epoch_stats_;

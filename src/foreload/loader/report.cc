@@ -25,6 +25,22 @@ Json operations_json(const Operations& operations) {
   return json;
 }
 
+Json stages_json(const std::vector<StageStats>& stages) {
+  Json json = Json::array();
+  for (const StageStats& stage : stages)
+    json.push_back(
+        {{"name", stage.name},
+         {"busy_seconds", stage.totals.busy_seconds},
+         {"waiting_seconds", stage.totals.waiting_seconds},
+         {"in_flight",
+          {{"mean", stage.totals.mean_in_flight()},
+           {"most", stage.totals.most_in_flight},
+           {"limit", stage.limit}}},
+         {"queued", {{"mean", stage.totals.mean_queued()}, {"most", stage.totals.most_queued}}},
+         {"bytes_per_second", stage.rate}});
+  return json;
+}
+
 }  // namespace
 
 std::string to_json(const EpochStats& epoch, const std::string& digest) {
@@ -58,11 +74,18 @@ std::string to_json(const LoaderStats& stats) {
                   {"source", stats.source},
                   {"source_bytes", stats.engine.source_bytes},
                   {"source_samples", stats.engine.source_samples},
-                  {"source_concurrency", stats.engine.source_limit},
+                  {"source_concurrency", stats.engine.stages.at(0).limit},
+                  {"stages", stages_json(stats.engine.stages)},
                   {"source_operations", operations_json(*stats.source_operations)},
                   {"disk_operations", operations_json(*stats.disk_operations)},
                   {"retries", stats.engine.policy.retries},
                   {"merged_reads", stats.engine.policy.merged},
+                  {"hedged_reads", stats.engine.policy.hedged},
+                  {"hedged_bytes", stats.engine.policy.hedged_bytes},
+                  {"late_tier_reads", stats.engine.policy.late_tier_reads},
+                  {"decoded_samples", stats.engine.decoded_samples},
+                  {"decode_seconds", stats.engine.decode_seconds},
+                  {"ready_batches", stats.engine.ready_batches},
                   {"read_ahead_samples", stats.engine.policy.read_ahead},
                   {"source_errors", stats.engine.source_errors},
                   {"corrupt_copies", stats.engine.corrupt_copies},

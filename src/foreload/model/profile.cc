@@ -30,6 +30,15 @@ std::optional<std::string> text_of(const Json& object, const char* key) {
   return found->get<std::string>();
 }
 
+// A finite number and not below 0; nothing if it is something else.
+std::optional<double> amount_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  const double value = found->get<double>();
+  if (!std::isfinite(value) || value < 0) return std::nullopt;
+  return value;
+}
+
 Result<DeviceProfile> parse_device(const Json& json, size_t number) {
   const auto name = text_of(json, "name");
   if (!name || name->empty()) {
@@ -47,12 +56,15 @@ Result<DeviceProfile> parse_device(const Json& json, size_t number) {
   device.kind = *kind;
   device.path = text_of(json, "path").value_or("");
   if (device.path.empty() && device.kind != DeviceKind::memory) return flaw("\"path\" is missing");
-  const auto latency = json.find("latency_seconds");
-  if (latency == json.end() || !latency->is_number() || !(latency->get<double>() >= 0) ||
-      !std::isfinite(latency->get<double>())) {
-    return flaw("\"latency_seconds\" must be a number and not below 0");
+  const auto latency = amount_of(json, "latency_seconds");
+  if (!latency) return flaw("\"latency_seconds\" must be a number and not below 0");
+  device.latency = *latency;
+  if (json.contains("write_rate")) {
+    const auto rate = amount_of(json, "write_rate");
+    if (!rate) return flaw("\"write_rate\" must be a number and not below 0");
+    device.write_rate = *rate;
   }
-  device.latency = latency->get<double>();
+  device.note = text_of(json, "note").value_or("");
   const auto curve = json.find("curve");
   if (curve == json.end()) return flaw("\"curve\" is missing");
   auto parsed = Curve::from_json(curve->dump());
@@ -93,15 +105,27 @@ const DeviceProfile* MachineProfile::find(std::string_view name) const {
   return found == devices.end() ? nullptr : &*found;
 }
 
+void MachineProfile::put(DeviceProfile device) {
+  const auto found = std::ranges::find(devices, device.name, &DeviceProfile::name);
+  if (found == devices.end()) {
+    devices.push_back(std::move(device));
+  } else {
+    *found = std::move(device);
+  }
+}
+
 std::string MachineProfile::to_json() const {
   auto list = Json::array();
   for (const DeviceProfile& device : devices) {
-    list.push_back({{"name", device.name},
-                    {"kind", name_of(device.kind)},
-                    {"path", device.path},
-                    {"latency_seconds", device.latency},
-                    {"curve", Json::parse(device.curve.to_json())},
-                    {"measured_at", device.measured_at}});
+    Json json{{"name", device.name},
+              {"kind", name_of(device.kind)},
+              {"path", device.path},
+              {"latency_seconds", device.latency},
+              {"curve", Json::parse(device.curve.to_json())}};
+    if (device.write_rate > 0) json["write_rate"] = device.write_rate;
+    if (!device.note.empty()) json["note"] = device.note;
+    json["measured_at"] = device.measured_at;
+    list.push_back(std::move(json));
   }
   const Json json{{"foreload_profile", kProfileVersion}, {"devices", std::move(list)}};
   // Paths need not be UTF-8.

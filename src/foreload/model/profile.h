@@ -27,6 +27,8 @@ struct DeviceProfile {
   std::string path;  // what was measured; empty for memory
   Curve curve = Curve::flat(1);
   double latency = 0;       // seconds from a request to its first byte, otherwise idle
+  double write_rate = 0;    // bytes per second, one writer; 0: not measured
+  std::string note;         // how it was measured, for people; may be empty
   std::string measured_at;  // date and time, "2026-08-11T14:20:00Z"
   friend bool operator==(const DeviceProfile&, const DeviceProfile&) = default;
 };
@@ -36,6 +38,8 @@ struct MachineProfile {
 
   // Null if there is none of that name.
   const DeviceProfile* find(std::string_view name) const;
+  // Takes the place of the device of that name, or the last place.
+  void put(DeviceProfile device);
 
   std::string to_json() const;
   // Fails with `invalid` where something is missing, twice there, or makes no sense, and names it.

@@ -2,7 +2,8 @@
 //
 // Where ranks find each other at the start: a small store of keys and values that all of them can
 // reach. In a folder they share, or at a TCP port that rank 0 serves; Python gives torch's store in
-// the same shape. Used while joining only, never on the data path.
+// the same shape. Used while joining only, never on the data path. Everybody who reaches it can
+// read it: no secret belongs there. Any thread may call; one object serves one call at a time.
 #pragma once
 
 #include <chrono>
@@ -10,27 +11,40 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "foreload/base/result.h"
 
 namespace foreload {
 
+inline constexpr size_t kMostKeyBytes = 64;
+inline constexpr size_t kMostValueBytes = 64 << 10;
+
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
-  // Values are at most 64 KiB. A key is put once. Fails with `unreadable`.
+  // A key is put once; keys have 1 to kMostKeyBytes, values at most kMostValueBytes. Fails with
+  // `invalid` for others, `unreadable` if the store cannot be reached.
   virtual Result<void> put(const std::string& key, const std::string& value) = 0;
   // Waits until the key is there. Fails with `cancelled` when the time is over, `unreadable` if the
   // store cannot be reached.
   virtual Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) = 0;
 };
 
-// Files below `folder`/`job`, which rank 0 empties of an earlier attempt by using a new `job` name.
+// Files below `folder`/`job`. Every attempt of a job uses a new `job` name; the folder of an old
+// one may be removed at any time.
 Result<std::unique_ptr<Rendezvous>> folder_rendezvous(const std::filesystem::path& folder,
                                                       const std::string& job);
-// Rank 0 listens on host:port, all connect to it. The store lives as long as rank 0's object.
+// Rank 0 listens on host:port, all others connect to it and try until `timeout`. The store lives as
+// long as rank 0's object.
 Result<std::unique_ptr<Rendezvous>> tcp_rendezvous(const std::string& host, uint16_t port,
                                                    uint32_t rank,
                                                    std::chrono::milliseconds timeout);
+
+// Gives the own value under "`subject`/rank" and collects those of all ranks. Fails with
+// `cancelled` when the time is over; the message names the ranks that are missing.
+Result<std::vector<std::string>> exchange(Rendezvous& rendezvous, const std::string& subject,
+                                          uint32_t rank, uint32_t ranks, const std::string& value,
+                                          std::chrono::milliseconds timeout);
 
 }  // namespace foreload

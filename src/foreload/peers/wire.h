@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The headers of messages between ranks, byte by byte as docs/formats.md describes them: fixed
-// fields, little endian, every length bounded and every value checked before it is used. What does
-// not parse is dropped by the receiver, never trusted.
+// fields, little endian, every length bounded and every value checked before it is used, a checksum
+// at the end. What does not parse is dropped by the receiver, never trusted. Plain functions, any
+// thread.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <variant>
 #include <vector>
 
@@ -19,6 +18,9 @@
 namespace foreload {
 
 inline constexpr uint16_t kWireVersion = 1;
+inline constexpr size_t kMostWireBytes = 96;      // of a header; today's longest has 72
+inline constexpr uint32_t kMostRanks = 1u << 20;  // a number above is a mistake, not a job
+inline constexpr uint32_t kMostPatienceMs = 3'600'000;
 
 namespace wire {
 
@@ -26,7 +28,7 @@ namespace wire {
 // refused with a message that names the rank and what differs.
 struct Hello {
   uint32_t rank = 0;
-  uint32_t ranks = 0;
+  uint32_t ranks = 1;  // 1 to kMostRanks, above `rank`
   Digest fingerprint;  // of the data set
   Digest plan;
   uint64_t host = 0;  // a number per host; ranks with the same one share memory
@@ -37,7 +39,7 @@ struct Hello {
 struct Request {
   uint64_t request = 0;
   uint64_t sample = 0;
-  uint32_t patience_ms = 0;  // the asker gives up after this long
+  uint32_t patience_ms = 0;  // the asker gives up after this long; at most kMostPatienceMs
   friend bool operator==(const Request&, const Request&) = default;
 };
 enum class ReplyStatus : uint8_t { here, missing, busy };
@@ -88,9 +90,10 @@ using WireMessage =
     std::variant<wire::Hello, wire::Request, wire::Reply, wire::Push, wire::PushAnswer,
                  wire::Cancel, wire::Goodbye, wire::Ping, wire::Pong>;
 
-// At most kMostHeaderBytes.
+// At most kMostWireBytes. REQUIRES: values within their bounds.
 std::vector<std::byte> encode(const WireMessage& message);
-// Fails with `invalid`: wrong magic, other version, unknown kind, wrong length, value out of range.
+// Fails with `invalid`: wrong magic, other version, unknown kind, wrong length, wrong checksum,
+// value out of range.
 Result<WireMessage> parse_message(std::span<const std::byte> header);
 
 }  // namespace foreload

@@ -15,7 +15,9 @@ Policy::Policy(std::shared_ptr<const Plan> plan, PolicySettings settings,
     : plan_(std::move(plan)),
       settings_(std::move(settings)),
       source_(settings_.source_limiter),
+      tier_paces_(plan_->capacities().tiers()),
       tier_alive_(plan_->capacities().tiers(), true),
+      late_in_a_row_(plan_->capacities().tiers()),
       on_its_way_(plan_->sizes().samples()),
       copies_(plan_->sizes().samples()),
       next_epoch_(plan_->job().first_epoch),
@@ -32,6 +34,7 @@ Policy::Policy(std::shared_ptr<const Plan> plan, PolicySettings settings,
     if (owner.tier == copy.tier || plan_->placement().backing(copy.sample) == copy.tier)
       copies_[copy.sample] |= bit(copy.tier);
   }
+  if (settings_.peers && plan_->job().ranks > 1) begin_peers();
 }
 
 void Policy::begin(RunTime now, Actions& actions) {
@@ -39,8 +42,33 @@ void Policy::begin(RunTime now, Actions& actions) {
 }
 
 void Policy::on(const Event& event, RunTime now, Actions& actions) {
+  now_ = now;
   std::visit([&](const auto& e) { handle(e, now, actions); }, event);
   go_on(now, actions);
+}
+
+Limiter& Policy::limiter_of(Origin from) {
+  switch (from.kind) {
+    case Origin::Kind::tier:
+      return tiers_[from.number];
+    case Origin::Kind::peer:
+      return peer_limiters_[from.number];
+    case Origin::Kind::source:
+      break;
+  }
+  return source_;
+}
+
+Pace& Policy::pace_of(Origin from) {
+  switch (from.kind) {
+    case Origin::Kind::tier:
+      return tier_paces_[from.number];
+    case Origin::Kind::peer:
+      return peer_pace_;
+    case Origin::Kind::source:
+      break;
+  }
+  return source_pace_;
 }
 
 PolicyTotals Policy::totals() const {
@@ -64,7 +92,10 @@ Policy::Entry* Policy::entry_of(BatchPlace place) {
 bool Policy::keeps(uint64_t sample, uint32_t& tier) const {
   const Owner owner = plan_->placement().owner(sample);
   tier = owner.tier;
-  return owner.rank == settings_.rank && tier_alive_[owner.tier];
+  if (owner.rank == settings_.rank) return tier_alive_[owner.tier];
+  if (!with_peers() || keeper_of(sample) != settings_.rank) return false;
+  tier = adopting_tier(sample);
+  return tier != kNoTier;
 }
 
 void Policy::settle(Batch& batch, Entry& entry, State state) {
@@ -83,7 +114,7 @@ void Policy::deliver(Actions& actions) {
       if (batch.entries[i].state != State::bad) continue;
       uint32_t good = (i + 1) % size;
       while (batch.entries[good].state == State::bad) good = (good + 1) % size;
-      actions.push_back(action::Copy{{batch.number, good}, {batch.number, i}});
+      actions.push_back(action::Substitute{{batch.number, good}, {batch.number, i}});
     }
     batch.delivered = true;
     ++next_delivery_;
@@ -93,7 +124,7 @@ void Policy::deliver(Actions& actions) {
 
 void Policy::handle(const event::EpochKnown& e, RunTime, Actions&) {
   if (computing_ == e.epoch) computing_ = kNoBatch;
-  if (e.epoch >= next_epoch_) orders_[e.epoch] = e.order;
+  if (e.epoch >= next_epoch_) known_[e.epoch] = {e.order, e.batch_ends};
 }
 
 void Policy::handle(const event::Consumed& e, RunTime, Actions&) {
@@ -109,26 +140,40 @@ void Policy::handle(const event::ReadEnded& e, RunTime now, Actions& actions) {
       requests_[slot].generation != e.request >> 32)
     return;
   const Request request = requests_[slot];
-  requests_[slot].active = false;
-  free_requests_.push_back(slot);
+  end(slot);
   const uint64_t bytes = plan_->sizes()[request.sample];
-  Limiter& limiter =
-      request.from.kind == Origin::Kind::tier ? tiers_[request.from.number] : source_;
+  Limiter& limiter = limiter_of(request.from);
   limiter.finish(now, e.end == ReadEnd::ok ? bytes : 0);
   if (e.end == ReadEnd::throttled) limiter.throttled(now);
-  if (request.place.batch == kNoBatch) ahead_in_flight_ -= bytes;
-  if (e.end == ReadEnd::ok)
+  if (e.end == ReadEnd::ok) {
+    pace_of(request.from).add(now - request.begin);
+    if (request.from.kind == Origin::Kind::tier) late_in_a_row_[request.from.number] = 0;
+    if (request.from.kind == Origin::Kind::source) source_bytes_ += bytes;
+    end_rival(request, now, actions);
     arrived(request, e.request, actions);
-  else
+  } else if (request.from.kind == Origin::Kind::tier) {
+    lose_copy(request, e.end, actions);
+  } else if (request.rival != kAlone) {
+    leave_to_rival(request);
+  } else if (request.from.kind == Origin::Kind::peer) {
+    // The owner does not have it: it is this rank's turn to read it.
+    entry_of(request.place)->state = State::waiting;
+    for_source_.push_front(request.place);
+  } else {
     not_arrived(request, e.end, now, actions);
+  }
+}
+
+void Policy::end(uint32_t slot) {
+  Request& request = requests_[slot];
+  request.active = false;
+  free_requests_.push_back(slot);
+  if (request.place.batch == kNoBatch) ahead_in_flight_ -= plan_->sizes()[request.sample];
 }
 
 void Policy::arrived(const Request& request, uint64_t id, Actions& actions) {
   const bool has_place = request.place.batch != kNoBatch;
-  if (has_place) {
-    Batch& batch = *batch_of(request.place.batch);
-    settle(batch, batch.entries[request.place.index], State::ready);
-  }
+  if (has_place) filled(request.place, actions);
   uint32_t tier = 0;
   const bool keep = keeps(request.sample, tier);
   if (request.from.kind == Origin::Kind::tier) {
@@ -137,22 +182,58 @@ void Policy::arrived(const Request& request, uint64_t id, Actions& actions) {
       place(request, id, tier, actions);
     return;
   }
+  // A hedge for a copy in a tier that took too long: the copy is still there.
+  if (request.hedge && on_its_way_[request.sample] != OnItsWay::arriving) return;
   on_its_way_[request.sample] = keep ? OnItsWay::placing : OnItsWay::no;
   if (keep) {
-    place(request, id, tier, actions);
-    const uint32_t backing = plan_->placement().backing(request.sample);
-    if (backing != kNoTier && tier_alive_[backing]) place(request, id, backing, actions);
+    keep_here(request, id, tier, actions);
+  } else if (with_peers()) {
+    if (request.from.kind == Origin::Kind::source && !request.hedge) push(request, id, actions);
+    answer_parked(request.sample, actions);  // it was to be adopted, and there is no room any more
   }
   // Without a place of its own the bytes reach waiters through the tier.
   const auto waiting = waiters_.find(request.sample);
   if (waiting == waiters_.end() || (!has_place && keep)) return;
-  if (!has_place) return wake_waiters(request.sample);
+  if (!has_place) return wake_waiters(request.sample, actions);
   for (const BatchPlace& place : waiting->second) {
-    Batch& batch = *batch_of(place.batch);
     actions.push_back(action::Copy{request.place, place});
-    settle(batch, batch.entries[place.index], State::ready);
+    filled(place, actions);
   }
   waiters_.erase(waiting);
+}
+
+void Policy::keep_here(const Request& request, uint64_t id, uint32_t tier, Actions& actions) {
+  if (with_peers()) {
+    came_[request.sample] = true;
+    peers_[settings_.rank].late = false;
+    if (plan_->placement().owner(request.sample).rank != settings_.rank)
+      adopt(request.sample, tier);
+  }
+  place(request, id, tier, actions);
+  const uint32_t backing = plan_->placement().backing(request.sample);
+  if (backing != kNoTier && tier_alive_[backing] &&
+      plan_->placement().owner(request.sample).rank == settings_.rank)
+    place(request, id, backing, actions);
+}
+
+// The bytes of a place are there.
+void Policy::filled(BatchPlace place, Actions& actions) {
+  Batch& batch = *batch_of(place.batch);
+  Entry& entry = batch.entries[place.index];
+  if (!settings_.decode) return settle(batch, entry, State::ready);
+  entry.state = State::decoding;
+  ++totals_.decoding;
+  actions.push_back(action::Decode{entry.sample, place});
+}
+
+void Policy::handle(const event::Decoded& e, RunTime now, Actions& actions) {
+  Batch* batch = batch_of(e.place.batch);
+  if (batch == nullptr) return;  // closed by a seek
+  --totals_.decoding;
+  Entry& entry = batch->entries[e.place.index];
+  if (e.ok) return settle(*batch, entry, State::ready);
+  mark_bad(e.place, ReadEnd::undecodable, std::max(entry.tries, 1u), now - entry.first_try,
+           actions);
 }
 
 void Policy::place(const Request& request, uint64_t id, uint32_t tier, Actions& actions) {
@@ -160,25 +241,31 @@ void Policy::place(const Request& request, uint64_t id, uint32_t tier, Actions& 
   actions.push_back(action::Place{id, request.sample, request.place, tier});
 }
 
-void Policy::not_arrived(const Request& request, ReadEnd end, RunTime now, Actions& actions) {
-  if (request.from.kind == Origin::Kind::tier) {
-    // A copy that is not there any more is a miss; the place goes to the front, it is needed first.
-    copies_[request.sample] &= static_cast<Copies>(~bit(request.from.number));
-    if (end != ReadEnd::missing)
-      actions.push_back(action::Evict{request.sample, request.from.number});
-    entry_of(request.place)->state = State::waiting;
-    if (copies_[request.sample] == 0 && on_its_way_[request.sample] == OnItsWay::no) {
+// A copy that is not there any more is a miss; the place goes to the front, it is needed first.
+void Policy::lose_copy(const Request& request, ReadEnd end, Actions& actions) {
+  copies_[request.sample] &= static_cast<Copies>(~bit(request.from.number));
+  if (end != ReadEnd::missing)
+    actions.push_back(action::Evict{request.sample, request.from.number});
+  const bool nowhere = copies_[request.sample] == 0 && on_its_way_[request.sample] == OnItsWay::no;
+  if (request.rival != kAlone) {
+    if (nowhere && requests_[request.rival].from.kind == Origin::Kind::source)
       on_its_way_[request.sample] = OnItsWay::arriving;
-      for_source_.push_front(request.place);
-    } else {
-      queue(request.place);
-    }
-    return;
+    return leave_to_rival(request);
   }
+  entry_of(request.place)->state = State::waiting;
+  if (nowhere) {
+    on_its_way_[request.sample] = OnItsWay::arriving;
+    for_source_.push_front(request.place);
+  } else {
+    queue(request.place);
+  }
+}
+
+void Policy::not_arrived(const Request& request, ReadEnd end, RunTime now, Actions& actions) {
   if (request.place.batch == kNoBatch) {
     // Nobody needs it yet; whoever does will see what is wrong with it.
     on_its_way_[request.sample] = OnItsWay::no;
-    wake_waiters(request.sample);
+    wake_waiters(request.sample, actions);
     return;
   }
   Entry& entry = *entry_of(request.place);
@@ -191,7 +278,6 @@ void Policy::not_arrived(const Request& request, ReadEnd end, RunTime now, Actio
   const RunTime at =
       now + settings_.first_back_off * (1 << std::min<unsigned>(entry.tries - 1, 10));
   retries_.insert({at, request.place});
-  if (retries_.begin()->place == request.place) actions.push_back(action::SetTimer{at});
 }
 
 // The sample of this place, and of all places that wait for it, cannot be had.
@@ -202,28 +288,34 @@ void Policy::give_up(BatchPlace place, RunTime now, Actions& actions) {
   const unsigned tries = first.tries;
   const RunTime since = now - first.first_try;
   on_its_way_[sample] = OnItsWay::no;
+  if (with_peers()) answer_parked(sample, actions);
   std::vector<BatchPlace> places{place};
   if (const auto waiting = waiters_.find(sample); waiting != waiters_.end()) {
     places.insert(places.end(), waiting->second.begin(), waiting->second.end());
     waiters_.erase(waiting);
   }
-  for (const BatchPlace& lost : places) {
-    Batch& batch = *batch_of(lost.batch);
-    settle(batch, batch.entries[lost.index], State::bad);
-    const bool any_good = std::any_of(batch.entries.begin(), batch.entries.end(),
-                                      [](const Entry& entry) { return entry.state != State::bad; });
-    if (settings_.skip_bad_samples && any_good) {
-      ++totals_.skipped;
-      actions.push_back(action::Skip{sample, lost, end});
-    } else if (!batch.failed) {
-      batch.failed = true;
-      actions.push_back(action::Fail{sample, lost, end, tries, since});
-    }
+  for (const BatchPlace& lost : places) mark_bad(lost, end, tries, since, actions);
+}
+
+void Policy::mark_bad(BatchPlace place, ReadEnd end, unsigned tries, RunTime since,
+                      Actions& actions) {
+  Batch& batch = *batch_of(place.batch);
+  Entry& entry = batch.entries[place.index];
+  settle(batch, entry, State::bad);
+  const bool any_good = std::any_of(batch.entries.begin(), batch.entries.end(),
+                                    [](const Entry& other) { return other.state != State::bad; });
+  if (settings_.skip_bad_samples && any_good) {
+    ++totals_.skipped;
+    actions.push_back(action::Skip{entry.sample, place, end});
+  } else if (!batch.failed) {
+    batch.failed = true;
+    actions.push_back(action::Fail{entry.sample, place, end, tries, since});
   }
 }
 
 // Places that waited for a sample look for it anew.
-void Policy::wake_waiters(uint64_t sample) {
+void Policy::wake_waiters(uint64_t sample, Actions& actions) {
+  if (with_peers()) answer_parked(sample, actions);
   const auto waiting = waiters_.find(sample);
   if (waiting == waiters_.end()) return;
   const std::vector<BatchPlace> places = std::move(waiting->second);
@@ -231,23 +323,26 @@ void Policy::wake_waiters(uint64_t sample) {
   for (const BatchPlace& place : places) queue(place);
 }
 
-void Policy::handle(const event::Placed& e, RunTime, Actions&) {
+void Policy::handle(const event::Placed& e, RunTime, Actions& actions) {
   if (e.tier > 0) placing_bytes_ -= plan_->sizes()[e.sample];
   const bool ok = e.ok && tier_alive_[e.tier];
   if (ok) copies_[e.sample] |= bit(e.tier);
   // A second copy that failed says nothing about the first, which is still on its way.
   const bool second = plan_->placement().backing(e.sample) == e.tier;
-  if (on_its_way_[e.sample] != OnItsWay::placing || (!ok && second)) return;
+  if (!ok && second) return;
+  if (with_peers()) answer_pushes(e.sample, ok, actions);
+  if (on_its_way_[e.sample] != OnItsWay::placing) return;
   on_its_way_[e.sample] = OnItsWay::no;
-  wake_waiters(e.sample);
+  wake_waiters(e.sample, actions);
 }
 
 void Policy::handle(const event::Timer&, RunTime now, Actions& actions) {
+  timer_.reset();
   while (!retries_.empty() && retries_.begin()->at <= now) {
     for_source_.push_front(retries_.begin()->place);
     retries_.erase(retries_.begin());
   }
-  if (!retries_.empty()) actions.push_back(action::SetTimer{retries_.begin()->at});
+  if (next_look_ && *next_look_ <= now) look_after_late_reads(now, actions);
 }
 
 void Policy::handle(const event::TierLost& e, RunTime, Actions&) {
@@ -263,12 +358,10 @@ void Policy::handle(const event::Seek& e, RunTime now, Actions& actions) {
     Request& request = requests_[slot];
     if (!request.active) continue;
     actions.push_back(action::Cancel{uint64_t{request.generation} << 32 | slot});
-    Limiter& limiter =
-        request.from.kind == Origin::Kind::tier ? tiers_[request.from.number] : source_;
-    limiter.finish(now, 0);
-    request.active = false;
-    free_requests_.push_back(slot);
+    limiter_of(request.from).finish(now, 0);
+    end(slot);
   }
+  if (with_peers()) forget_peers_work(actions);
   for (OnItsWay& state : on_its_way_) {
     if (state == OnItsWay::arriving) state = OnItsWay::no;
   }
@@ -279,15 +372,17 @@ void Policy::handle(const event::Seek& e, RunTime now, Actions& actions) {
   for (auto& queued : for_tier_) queued.clear();
   waiters_.clear();
   retries_.clear();
-  ahead_in_flight_ = 0;
+  totals_.decoding = 0;
   ahead_epoch_ = kNoBatch;
   next_delivery_ = next_number_;
   prepared_.reset();
   next_epoch_ = e.epoch;
   next_batch_in_epoch_ = 0;
+  next_position_ = 0;
   resumed_epoch_ = e.epoch;
   resumed_start_ = e.start;
-  orders_.erase(orders_.begin(), orders_.lower_bound(e.epoch));
+  // A list that a sampler gave is good for one time.
+  known_.erase(known_.begin(), settings_.given_lists ? known_.end() : known_.lower_bound(e.epoch));
 }
 
 }  // namespace foreload

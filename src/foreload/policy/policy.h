@@ -11,6 +11,15 @@
 // that this rank owns is kept in its tier when it arrives. While the source has room and the window
 // is full, owned samples further ahead are read into their tiers. Batches are delivered in order.
 //
+// With peers, ranks act as one cache. A sample's first reader in the run reads it from the source
+// and pushes it to the sample's owner; everybody else asks the owner, who makes them wait as long
+// as the push is still to come. A peer that was silent for the peer timeout while something was
+// owed is dead for the rest of the run: what it owned is adopted by survivors that have room.
+//
+// A read that the next batch waits for and that takes far longer than reads on its path usually do
+// is hedged: the sample is read a second time, from another copy or the source, and the first to
+// arrive is taken. Hedged reads stay below a small share of all bytes.
+//
 // For one thread.
 #pragma once
 
@@ -27,6 +36,7 @@
 
 #include "foreload/plan/plan.h"
 #include "foreload/policy/limiter.h"
+#include "foreload/policy/pace.h"
 
 namespace foreload {
 
@@ -48,14 +58,29 @@ struct BatchPlace {
 // Stands for "no batch": a read whose bytes only go to a tier.
 inline constexpr uint64_t kNoBatch = UINT64_MAX;
 
-// How a read ended. `changed`: the object is not the one that was listed.
-enum class ReadEnd : uint8_t { ok, transient, throttled, permanent, changed, deadline, missing };
+// How a read ended. `changed`: the object is not the one that was listed. `undecodable`: it was
+// read, and its bytes are not what they should be.
+enum class ReadEnd : uint8_t {
+  ok,
+  transient,
+  throttled,
+  permanent,
+  changed,
+  deadline,
+  missing,
+  undecodable
+};
+
+// What became of a push.
+enum class PushEnd : uint8_t { kept, refused };
 
 namespace event {
-// The order of an epoch, asked for with ComputeEpoch (or given by a sampler).
+// The order of an epoch, asked for with ComputeEpoch, or this rank's reading list as a sampler gave
+// it, which may come with batches of its own: the position after the last sample of each.
 struct EpochKnown {
   uint64_t epoch;
   std::shared_ptr<const EpochOrder> order;
+  std::shared_ptr<const std::vector<uint64_t>> batch_ends = nullptr;
 };
 struct ReadEnded {
   uint64_t request;
@@ -65,6 +90,11 @@ struct ReadEnded {
 struct Placed {
   uint64_t sample;
   uint32_t tier;
+  bool ok;
+};
+// A sample was decoded into its place, or could not be.
+struct Decoded {
+  BatchPlace place;
   bool ok;
 };
 // The loop is done with a batch; its memory is free.
@@ -81,27 +111,49 @@ struct Seek {
   uint64_t epoch;
   uint64_t start;  // samples of that epoch already consumed by all ranks together
 };
-// Peers: received, unused until ranks talk to each other.
-struct PeerUp {
-  uint32_t rank;
-};
+// A peer is gone, as the transport noticed.
 struct PeerDown {
   uint32_t rank;
 };
+// Something came from a peer.
+struct PeerHeard {
+  uint32_t rank;
+};
+// A peer asks for a sample, or does not want it any more.
 struct PeerRequest {
   uint32_t rank;
   uint64_t sample;
   uint64_t request;
 };
+struct PeerCancel {
+  uint32_t rank;
+  uint64_t request;
+};
+// A sample was sent to a peer that had asked for it; not `ok`: the tier did not have it.
+struct Served {
+  uint32_t rank;
+  uint64_t request;
+  uint64_t sample;
+  uint32_t tier;
+  bool ok;
+};
+// A peer has pushed a sample; its bytes wait until the push is answered.
 struct PeerPush {
   uint32_t rank;
   uint64_t sample;
+  uint64_t push;
+};
+// A peer has answered a push of ours.
+struct PushAnswered {
+  uint64_t push;
+  PushEnd end;
 };
 }  // namespace event
 
-using Event = std::variant<event::EpochKnown, event::ReadEnded, event::Placed, event::Consumed,
-                           event::Timer, event::TierLost, event::Seek, event::PeerUp,
-                           event::PeerDown, event::PeerRequest, event::PeerPush>;
+using Event = std::variant<event::EpochKnown, event::ReadEnded, event::Placed, event::Decoded,
+                           event::Consumed, event::Timer, event::TierLost, event::Seek,
+                           event::PeerDown, event::PeerHeard, event::PeerRequest, event::PeerCancel,
+                           event::Served, event::PeerPush, event::PushAnswered>;
 
 namespace action {
 struct ComputeEpoch {
@@ -112,19 +164,29 @@ struct OpenBatch {
   uint64_t batch;
   uint64_t epoch;
   uint64_t first;  // position of its first sample in the rank's list of the epoch
+  Sharding sharding;
   std::vector<uint64_t> samples;
   bool last_of_epoch;
 };
-// Read a sample into its place; kNoBatch: into memory of the request's own, for a tier.
+// Read a sample into its place; kNoBatch: into memory of the request's own, for a tier. A `hedge`
+// is a second read for a place: into memory of its own too, which becomes the place's if it ends
+// first.
 struct Read {
   uint64_t request;
   uint64_t sample;
   BatchPlace place;
   Origin from;
   RunTime deadline;  // from now
+  bool hedge = false;
 };
+// The read does not count any more. What it may still write is not the place's.
 struct Cancel {
   uint64_t request;
+};
+// Decode the bytes in this place.
+struct Decode {
+  uint64_t sample;
+  BatchPlace place;
 };
 // Keep a sample that has just arrived (by which request, into which place) in a tier.
 struct Place {
@@ -138,10 +200,19 @@ struct Evict {
   uint64_t sample;
   uint32_t tier;
 };
-// A place of a batch gets the bytes of another one: a duplicate, or a substitute for a bad sample.
+// A place of a batch gets the bytes of another one, which has the same sample.
 struct Copy {
   BatchPlace from;
   BatchPlace to;
+};
+// A place whose sample is bad gets what another place of its batch has, decoded where that is done.
+struct Substitute {
+  BatchPlace from;
+  BatchPlace to;
+};
+// A tier answers no more; it is given up.
+struct LoseTier {
+  uint32_t tier;
 };
 // All samples of the batch are there, and all batches before it were delivered.
 struct Deliver {
@@ -168,11 +239,64 @@ struct SetTimer {
 struct CloseBatch {
   uint64_t batch;
 };
+// Send a sample from a tier to a peer that asked for it; Served follows.
+struct Serve {
+  uint32_t rank;
+  uint64_t request;
+  uint64_t sample;
+  uint32_t tier;
+};
+// Tell a peer that the sample it asked for is not here.
+struct Refuse {
+  uint32_t rank;
+  uint64_t request;
+};
+// Hold the bytes of a sample that has just arrived (by which request, into which place) until
+// EndPush, to be pushed to its owner.
+struct HoldPush {
+  uint64_t push;
+  uint64_t request;
+  uint64_t sample;
+  BatchPlace place;
+};
+struct SendPush {
+  uint64_t push;
+  uint32_t rank;
+  uint64_t sample;
+};
+struct EndPush {
+  uint64_t push;
+};
+// Keep a sample that a peer has pushed; Placed follows.
+struct PlacePushed {
+  uint32_t rank;
+  uint64_t push;
+  uint64_t sample;
+  uint32_t tier;
+};
+// Tell a peer what became of its push; the bytes can go.
+struct AnswerPush {
+  uint32_t rank;
+  uint64_t push;
+  PushEnd end;
+};
+// Ask a peer for a sign of life.
+struct Ping {
+  uint32_t rank;
+};
+// The peer counts as dead from now on; nothing is sent to it any more.
+struct DropPeer {
+  uint32_t rank;
+};
 }  // namespace action
 
-using Action = std::variant<action::ComputeEpoch, action::OpenBatch, action::Read, action::Cancel,
-                            action::Place, action::Evict, action::Copy, action::Deliver,
-                            action::Fail, action::Skip, action::SetTimer, action::CloseBatch>;
+using Action =
+    std::variant<action::ComputeEpoch, action::OpenBatch, action::Read, action::Cancel,
+                 action::Decode, action::Place, action::Evict, action::Copy, action::Substitute,
+                 action::LoseTier, action::Deliver, action::Fail, action::Skip, action::SetTimer,
+                 action::CloseBatch, action::Serve, action::Refuse, action::HoldPush,
+                 action::SendPush, action::EndPush, action::PlacePushed, action::AnswerPush,
+                 action::Ping, action::DropPeer>;
 
 struct PolicySettings {
   uint32_t rank = 0;
@@ -180,24 +304,57 @@ struct PolicySettings {
                                                 // to a disk; one batch is open whatever its size
   uint64_t ahead_bytes = uint64_t{32} << 20;  // in flight beyond the window, on their way to a tier
   bool skip_bad_samples = false;
+  // Samples are decoded in their places before they are delivered, each into so many bytes.
+  bool decode = false;
+  uint64_t decoded_bytes = 0;
   // A read from the source is tried this often. One that ran into its deadline counts as all tries
   // but one, so that a source that hangs is given up after two deadlines.
   unsigned tries = 3;
   RunTime read_deadline = std::chrono::seconds(30);
   RunTime first_back_off = std::chrono::milliseconds(100);  // doubles with every try
+  // A copy in a tier that is not there after so long is a miss; a tier of which so many reads in a
+  // row were not is given up.
+  RunTime tier_deadline = std::chrono::seconds(10);
+  unsigned tier_patience = 8;
+  // A read is hedged when it takes this many times what reads on its path usually take, and at
+  // least so long, as far as hedged bytes stay below a share of all that were read.
+  double hedge_factor = 6;
+  RunTime hedge_after = std::chrono::milliseconds(50);
+  double hedge_share = 0.005;
   Limiter::Settings source_limiter;
   std::vector<Limiter::Settings> tier_limiters;  // by tier; defaults where missing
   bool endless = false;                          // go on after the plan's epochs
+  // Ranks talk to each other; otherwise every one is alone with the source.
+  bool peers = false;
+  // Who is silent for so long while something is owed is dead. A sign of life is asked for before.
+  RunTime peer_timeout = std::chrono::seconds(10);
+  // An owner lets peers wait at most so long for a sample that its first reader should push.
+  RunTime push_patience = std::chrono::seconds(30);
+  Limiter::Settings peer_limiter{1, 64, 8};
+  uint64_t push_bytes = uint64_t{16} << 20;   // on their way to all peers together, about
+  uint64_t serve_bytes = uint64_t{32} << 20;  // being sent to peers that asked
+  // Somebody gives this rank's reading lists, epoch by epoch: nothing is asked for.
+  bool given_lists = false;
 };
 
 // What the policy knows about itself, for statistics.
 struct PolicyTotals {
   uint64_t retries = 0;
   uint64_t skipped = 0;
-  uint64_t merged = 0;              // reads saved because the sample was on its way already
+  uint64_t merged = 0;  // reads saved because the sample was on its way already
+  uint64_t hedged = 0;  // samples read a second time because the first took too long
+  uint64_t hedged_bytes = 0;
+  uint64_t late_tier_reads = 0;     // given up
   uint64_t read_ahead = 0;          // samples read into a tier before their batch was open
   uint64_t window_bytes = 0;        // now
   uint64_t waiting_for_source = 0;  // places, now
+  uint64_t decoding = 0;            // places, now
+  uint64_t served = 0;              // samples sent to peers that asked
+  uint64_t refused = 0;             // that were not here
+  uint64_t pushed = 0;              // samples given to their owners
+  uint64_t push_failed = 0;         // refused, or the owner died
+  uint64_t adopted = 0;             // samples of dead ranks kept here
+  uint64_t dead_peers = 0;
 };
 
 class Policy {
@@ -214,21 +371,24 @@ class Policy {
 
   const Limiter& source_limiter() const { return source_; }
   const Limiter& tier_limiter(uint32_t tier) const { return tiers_[tier]; }
+  // Places that wait for a read from the tier.
+  uint64_t waiting_for_tier(uint32_t tier) const { return for_tier_[tier].size(); }
   PolicyTotals totals() const;
 
  private:
   // What happens to a sample that no tier has.
   enum class OnItsWay : uint8_t {
     no,
-    arriving,  // being read from the source, or queued for that
+    arriving,  // being read from the source or a peer, or queued for that
     placing,   // arrived, on its way into a tier
+    expected,  // this rank keeps it; its first reader will push it
   };
   // The tiers of this rank that have a sample, one bit each, the fastest lowest.
   using Copies = uint16_t;
   static constexpr uint32_t kMostTiers = 16;
   static Copies bit(uint32_t tier) { return static_cast<Copies>(1u << tier); }
 
-  enum class State : uint8_t { waiting, reading, ready, bad };
+  enum class State : uint8_t { waiting, reading, decoding, ready, bad };
   struct Entry {
     uint64_t sample;
     State state = State::waiting;
@@ -238,6 +398,7 @@ class Policy {
   };
   struct Batch {
     uint64_t number = 0;
+    uint64_t epoch = 0;
     uint64_t bytes = 0;
     uint32_t pending = 0;  // entries neither ready nor bad
     bool delivered = false;
@@ -245,12 +406,16 @@ class Policy {
     std::vector<Entry> entries;
   };
   // A read in flight. Its id is its slot and a generation, so that late answers are recognised.
+  static constexpr uint32_t kAlone = UINT32_MAX;
   struct Request {
     uint32_t generation = 0;
     bool active = false;
+    bool hedge = false;
     Origin from;
     uint64_t sample = 0;
     BatchPlace place;
+    RunTime begin{0};
+    uint32_t rival = kAlone;  // slot of the other read for the same sample, if it is hedged
   };
   struct Retry {
     RunTime at;
@@ -258,21 +423,65 @@ class Policy {
     friend auto operator<=>(const Retry&, const Retry&) = default;
   };
 
+  struct Peer {
+    bool up = true;
+    RunTime heard{0};
+    RunTime pinged{0};
+    uint64_t pushing_bytes = 0;   // sent, not answered
+    std::deque<uint64_t> pushes;  // that wait for room, by number
+    bool late = false;            // with what it should push: nobody waits for that any more
+  };
+  // A peer's request, or a peer's push.
+  struct Ask {
+    uint32_t rank;
+    uint64_t number;
+    RunTime since{0};
+  };
+  // A sample that this rank keeps and somebody waits for, until its first reader pushes it.
+  struct Expected {
+    uint32_t from;
+    RunTime since;
+  };
+  struct OutgoingPush {
+    uint32_t rank;
+    uint64_t sample;
+    RunTime since;
+    bool sent = false;
+  };
+  struct ToServe {
+    Ask ask;
+    uint64_t sample;
+  };
+
   using Actions = std::vector<Action>;
 
   void handle(const event::EpochKnown& e, RunTime now, Actions& actions);
   void handle(const event::ReadEnded& e, RunTime now, Actions& actions);
   void handle(const event::Placed& e, RunTime now, Actions& actions);
+  void handle(const event::Decoded& e, RunTime now, Actions& actions);
   void handle(const event::Consumed& e, RunTime now, Actions& actions);
   void handle(const event::Timer& e, RunTime now, Actions& actions);
   void handle(const event::TierLost& e, RunTime now, Actions& actions);
   void handle(const event::Seek& e, RunTime now, Actions& actions);
-  template <class Ignored>
-  void handle(const Ignored&, RunTime, Actions&) {}
+  void handle(const event::PeerDown& e, RunTime now, Actions& actions);
+  void handle(const event::PeerHeard& e, RunTime now, Actions& actions);
+  void handle(const event::PeerRequest& e, RunTime now, Actions& actions);
+  void handle(const event::PeerCancel& e, RunTime now, Actions& actions);
+  void handle(const event::Served& e, RunTime now, Actions& actions);
+  void handle(const event::PeerPush& e, RunTime now, Actions& actions);
+  void handle(const event::PushAnswered& e, RunTime now, Actions& actions);
 
   // The reading list as a cursor.
-  const EpochOrder* known_order(uint64_t epoch, Actions& actions);
+  struct KnownEpoch {
+    std::shared_ptr<const EpochOrder> order;
+    std::shared_ptr<const std::vector<uint64_t>> batch_ends;  // null: equal batches
+  };
+  const KnownEpoch* known_epoch(uint64_t epoch, Actions& actions);
   Sharding sharding_of(uint64_t epoch, const EpochOrder& order) const;
+  void read_own_list(const EpochOrder& order, const Sharding& sharding, uint64_t first,
+                     std::span<uint64_t> out) const;
+  uint64_t batches_of(const KnownEpoch& known, const Sharding& sharding) const;
+  uint64_t end_of_batch(const KnownEpoch& known, const Sharding& sharding, uint64_t i) const;
   bool past_the_end(uint64_t epoch) const;
 
   void go_on(RunTime now, Actions& actions);
@@ -282,40 +491,88 @@ class Policy {
   void queue(BatchPlace place);
   void start_reads(RunTime now, Actions& actions);
   void read_ahead(RunTime now, Actions& actions);
-  void start(Limiter& limiter, Origin from, uint64_t sample, BatchPlace place, bool waiting,
-             RunTime now, Actions& actions);
+  uint32_t start(Origin from, uint64_t sample, BatchPlace place, bool waiting, bool hedge,
+                 RunTime now, Actions& actions);
   void deliver(Actions& actions);
+  void set_timer(RunTime now, Actions& actions);
+
+  void look_after_late_reads(RunTime now, Actions& actions);
+  void give_up_tier_read(uint32_t slot, RunTime now, Actions& actions);
+  void hedge(uint32_t slot, BatchPlace place, RunTime now, Actions& actions);
+  bool may_hedge(uint64_t sample) const;
+  RunTime late_after(const Request& request);
+  // What becomes of the other read of a hedged sample when one has failed, or has ended well.
+  void leave_to_rival(const Request& request);
+  void end_rival(const Request& request, RunTime now, Actions& actions);
+  void end(uint32_t slot);
 
   void arrived(const Request& request, uint64_t id, Actions& actions);
+  void filled(BatchPlace place, Actions& actions);
   void place(const Request& request, uint64_t id, uint32_t tier, Actions& actions);
   void not_arrived(const Request& request, ReadEnd end, RunTime now, Actions& actions);
+  void lose_copy(const Request& request, ReadEnd end, Actions& actions);
   void give_up(BatchPlace place, RunTime now, Actions& actions);
-  void wake_waiters(uint64_t sample);
+  void mark_bad(BatchPlace place, ReadEnd end, unsigned tries, RunTime since, Actions& actions);
+  void wake_waiters(uint64_t sample, Actions& actions);
+  void keep_here(const Request& request, uint64_t id, uint32_t tier, Actions& actions);
   void settle(Batch& batch, Entry& entry, State state);
 
   Batch* batch_of(uint64_t number);
   Entry* entry_of(BatchPlace place);
   bool keeps(uint64_t sample, uint32_t& tier) const;
+  bool with_peers() const { return !peers_.empty(); }
+  Limiter& limiter_of(Origin from);
+  Pace& pace_of(Origin from);
+
+  // Peers. kNoOwner stands for nobody.
+  void begin_peers();
+  void forget_peers_work(Actions& actions);
+  void adopt(uint64_t sample, uint32_t tier);
+  uint32_t keeper_of(uint64_t sample) const;     // its owner, or who adopts what the dead owned
+  uint32_t first_reader(uint64_t sample) const;  // in this run
+  uint32_t adopting_tier(uint64_t sample) const;
+  bool was_read(uint64_t sample) const;
+  void mark_seen(const KnownEpoch& known, const Sharding& sharding);
+  bool may_expect(uint64_t sample) const;
+  void end_expecting(uint64_t sample, Actions& actions);
+  void answer_parked(uint64_t sample, Actions& actions);
+  void answer_pushes(uint64_t sample, bool kept, Actions& actions);
+  void drop_asks_of(uint32_t rank);
+  void refuse(const Ask& ask, Actions& actions);
+  void serve(const ToServe& wanted, Actions& actions);
+  void push(const Request& request, uint64_t id, Actions& actions);
+  void send_pushes(uint32_t rank, Actions& actions);
+  void end_push(std::map<uint64_t, OutgoingPush>::iterator push, bool kept, Actions& actions);
+  bool peers_owe_something() const;
+  void look_after_peers(Actions& actions);
+  void lose_peer(uint32_t rank, Actions& actions);
 
   std::shared_ptr<const Plan> plan_;
   PolicySettings settings_;
   Limiter source_;
   std::vector<Limiter> tiers_;
+  Pace source_pace_;
+  std::vector<Pace> tier_paces_;
+  std::vector<Limiter> peer_limiters_;  // by rank; empty without peers
+  Pace peer_pace_;
   std::vector<bool> tier_alive_;
-  std::vector<OnItsWay> on_its_way_;  // by sample
-  std::vector<Copies> copies_;        // by sample
+  std::vector<unsigned> late_in_a_row_;  // by tier
+  std::vector<OnItsWay> on_its_way_;     // by sample
+  std::vector<Copies> copies_;           // by sample
 
-  std::map<uint64_t, std::shared_ptr<const EpochOrder>> orders_;  // of this epoch and the next
-  uint64_t computing_ = kNoBatch;                                 // epoch asked for, not known yet
+  std::map<uint64_t, KnownEpoch> known_;  // this epoch and the next
+  uint64_t computing_ = kNoBatch;         // epoch asked for, not known yet
   // The next batch to open, and the samples of its epoch consumed before the run.
   uint64_t next_epoch_ = 0;
   uint64_t next_batch_in_epoch_ = 0;
+  uint64_t next_position_ = 0;  // of its first sample in the rank's list of the epoch
   uint64_t resumed_epoch_ = 0;
   uint64_t resumed_start_ = 0;
   uint64_t next_number_ = 0;
 
   // The next batch, computed but not open yet for lack of room.
   struct Prepared {
+    Sharding sharding;
     std::vector<uint64_t> samples;
     uint64_t bytes = 0;
     bool last_of_epoch = false;
@@ -336,9 +593,32 @@ class Policy {
   uint64_t ahead_position_ = 0;
   uint64_t ahead_in_flight_ = 0;  // bytes
   uint64_t placing_bytes_ = 0;    // to tiers other than the first
+  uint64_t pushing_bytes_ = 0;    // to owners, until they have answered
+
+  // Peers; all empty without.
+  std::vector<Peer> peers_;                       // by rank
+  std::vector<std::deque<BatchPlace>> for_peer_;  // by rank
+  std::set<uint32_t> peers_wanted_;               // those of which for_peer_ is not empty
+  std::vector<bool> came_;       // by sample: it was here, or was read here, at some time
+  std::vector<bool> seen_;       // by sample: somebody has read it in this run, or had it before
+  std::vector<bool> unkept_;     // by sample: who should keep it does not
+  std::vector<uint64_t> spare_;  // by tier: bytes for samples of dead ranks
+  std::map<uint64_t, uint32_t> adopted_;  // sample -> tier
+  bool unsure_ = false;  // after a seek, or with lists of samplers: nobody knows what was read
+  std::map<uint64_t, Expected> expected_;           // by sample
+  std::map<uint64_t, std::vector<Ask>> parked_;     // requests, by sample that is on its way here
+  std::map<uint64_t, std::vector<Ask>> pushed_in_;  // pushes, by sample that is being placed
+  std::map<uint64_t, OutgoingPush> pushes_;         // by number
+  uint64_t next_push_ = 1;
+  std::deque<ToServe> to_serve_;
+  uint64_t serving_bytes_ = 0;
 
   std::vector<Request> requests_;
   std::vector<uint32_t> free_requests_;
+  std::optional<RunTime> next_look_;  // after late reads
+  std::optional<RunTime> timer_;      // set, not rung yet
+  RunTime now_{0};                    // of the event being handled
+  uint64_t source_bytes_ = 0;         // read so far
   PolicyTotals totals_;
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -91,6 +92,7 @@ class Lister {
   Result<void> measure(std::vector<ListedFile>& files) const;
 
   bool wanted(std::string_view name) const;
+  int status_of(const std::string& path, unsigned mask, struct statx& status) const;
   Result<void> for_all(size_t count, const ParallelLoop::Item& item, size_t total_files) const;
   Error cannot_list(std::string_view folder, int error) const;
   std::string wanted_files() const;
@@ -107,6 +109,17 @@ bool Lister::wanted(std::string_view name) const {
   const std::string lower = lower_case(name);
   return std::any_of(extensions_.begin(), extensions_.end(),
                      [&lower](const std::string& end) { return lower.ends_with(end); });
+}
+
+// 0 or errno.
+int Lister::status_of(const std::string& path, unsigned mask, struct statx& status) const {
+  const auto begin = std::chrono::steady_clock::now();
+  const int error = ::statx(root_fd_, path.c_str(), 0, mask, &status) == 0 ? 0 : errno;
+  if (options_.operations) {
+    options_.operations->count(Operation::stat, std::chrono::steady_clock::now() - begin, 0,
+                               error != 0);
+  }
+  return error;
 }
 
 Result<void> Lister::for_all(size_t count, const ParallelLoop::Item& item,
@@ -160,7 +173,13 @@ Result<void> Lister::read_folders(size_t first, size_t last) {
   return for_all(
       last - first,
       [this, first](size_t i, const std::atomic<bool>& cancelled) {
-        return read_folder(folders_[first + i], cancelled);
+        const auto begin = std::chrono::steady_clock::now();
+        std::optional<Error> error = read_folder(folders_[first + i], cancelled);
+        if (options_.operations) {
+          options_.operations->count(Operation::list, std::chrono::steady_clock::now() - begin, 0,
+                                     error.has_value());
+        }
+        return error;
       },
       0);
 }
@@ -226,10 +245,11 @@ Result<void> Lister::settle_unsure(size_t first, size_t last) {
         Question& question = questions[i];
         const std::string path = join(question.folder->path, *question.name);
         struct statx status{};
-        if (::statx(root_fd_, path.c_str(), 0, STATX_TYPE, &status) == 0) {
+        const int error = status_of(path, STATX_TYPE, status);
+        if (error == 0) {
           question.is_folder = S_ISDIR(status.stx_mode);
-        } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
-          return cannot_list(join(root_, path), errno);
+        } else if (error != ENOENT && error != ENOTDIR && error != ELOOP) {
+          return cannot_list(join(root_, path), error);
         }  // otherwise a link to nothing, which is a file that cannot be read
         return std::nullopt;
       },
@@ -293,8 +313,7 @@ Result<void> Lister::measure(std::vector<ListedFile>& files) const {
       [this, &files](size_t i, const std::atomic<bool>&) -> std::optional<Error> {
         ListedFile& file = files[i];
         struct statx status{};
-        if (::statx(root_fd_, file.name.c_str(), 0, STATX_SIZE | STATX_MTIME, &status) != 0) {
-          const int error = errno;
+        if (const int error = status_of(file.name, STATX_SIZE | STATX_MTIME, status)) {
           return Error{ErrorKind::unreadable,
                        fmt::format("cannot stat file {}: {}; {}", join(root_, file.name),
                                    system_message(error),

@@ -11,11 +11,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "foreload/base/progress.h"
 #include "foreload/base/result.h"
+#include "foreload/metrics/operations.h"
 
 namespace foreload {
 
@@ -27,7 +29,8 @@ struct ListingOptions {
   std::vector<std::string> extensions = image_extensions();
   // Requests in flight at once; latency, not CPUs, is what they hide.
   unsigned threads = 16;
-  Progress progress;  // files stat'ed, files in all
+  Progress progress;                       // files stat'ed, files in all
+  std::shared_ptr<Operations> operations;  // folders listed and files stat'ed; may be null
 };
 
 struct ListedFile {

@@ -90,9 +90,10 @@ class DiskTier {
   // room is needed. Fails with `unreadable` if the folder cannot be used, `invalid` if the budget
   // is too small for anything or larger than the disk's free space plus what is held.
   static Result<std::unique_ptr<DiskTier>> open(DiskSettings settings, Answered answered);
-  // Answers what is queued (`failed`), finishes the record being written, syncs the index; within a
-  // second. What the system has not given back by then is answered `failed` from this thread, and
-  // its memory and its slot are held until it comes back.
+  // Writes what is queued for half a second, answers the rest (`failed`), finishes the record being
+  // written, syncs the index; within a second or little more. What the system has not given back by
+  // then is answered `failed` from this thread, and its memory and its slot are held until it comes
+  // back.
   virtual ~DiskTier() = default;
 
   virtual const std::vector<DiskEntry>& found() const = 0;  // in ascending order of samples

@@ -22,7 +22,8 @@ namespace foreload::disk_cache {
 namespace {
 
 constexpr uint64_t kBufferBytes = uint64_t{1} << 20;
-constexpr std::chrono::milliseconds kPatience{20};  // with reads, before each write of the buffer
+constexpr std::chrono::milliseconds kPatience{20};   // with reads, before each write of the buffer
+constexpr std::chrono::milliseconds kFarewell{500};  // for what is queued when the tier ends
 
 uint64_t now_nanoseconds() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -56,8 +57,13 @@ void DiskWriter::run() {
       flush();
     }
   }
+  // What was asked for before the end is worth half a second: the next run finds it.
+  const auto end = std::chrono::steady_clock::now() + kFarewell;
   while (std::optional<QueuedWrite> write = core_->writes.pop(true)) {
-    answer(*write, DiskAnswer::failed);
+    if (std::chrono::steady_clock::now() < end)
+      take(std::move(*write));
+    else
+      answer(*write, DiskAnswer::failed);
   }
   if (current_ && !core_->health.dead()) seal();
 }

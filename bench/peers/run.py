@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Peer reads over UCX against ucx_perftest on the same pair, in turn, and the ratio of the medians.
+
+python bench/peers/run.py build/release/bench/peers/peers_bench [--rounds 5] [--bytes 102400]
+
+Both sides use TCP on the loopback interface and UCX's peer error mode (ucx_perftest -e). ucx_perftest
+moves bare active messages one way and spins on two processors; foreload asks for each message, tags
+and checks every byte, and sleeps while it waits.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+PORT = 13_411
+
+
+def perftest(size: int, count: int) -> float:
+    """Megabytes a second of ucp_am_bw, in units of 10^6 bytes."""
+    environment = {
+        **os.environ,
+        "UCX_TLS": "tcp",
+        "UCX_NET_DEVICES": "lo",
+        "UCX_LOG_LEVEL": "fatal",
+    }
+    command = ["ucx_perftest", "-p", str(PORT), "-e"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as server:
+        try:
+            time.sleep(0.7)
+            test = ["-t", "ucp_am_bw", "-s", str(size), "-n", str(count), "-w", "500"]
+            client = subprocess.run(
+                [*command[:1], "127.0.0.1", *command[1:], *test],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=True,
+            )
+        finally:
+            server.kill()
+    final = re.search(r"^Final:.*$", client.stdout, re.MULTILINE)
+    if final is None:
+        sys.exit(f"ucx_perftest printed no result:\n{client.stdout}")
+    # The last figure but two is the overall bandwidth in 2^20 bytes a second.
+    return float(final.group().split()[-3]) * 1.048576
+
+
+def foreload(program: str, size: int, seconds: float) -> dict[str, float]:
+    output = subprocess.run(
+        [program, "--bytes", str(size), "--seconds", str(seconds), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    figures: dict[str, float] = json.loads(output.stdout)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("program", help="peers_bench")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bytes", type=int, default=100 << 10)
+    parser.add_argument("--seconds", type=float, default=3)
+    options = parser.parse_args()
+    theirs, ours, latencies = [], [], []
+    for _ in range(options.rounds):
+        theirs.append(perftest(options.bytes, 20_000))
+        figures = foreload(options.program, options.bytes, options.seconds)
+        ours.append(figures["megabytes_per_second"])
+        latencies.append(figures["median_latency_us"])
+    ratio = statistics.median(ours) / statistics.median(theirs)
+
+    def spread(values: list[float]) -> str:
+        return f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
+
+    sys.stdout.write(
+        f"ratio {ratio:.2f}: foreload {spread(ours)} MB/s, ucx_perftest -e {spread(theirs)} MB/s; "
+        f"one request alone {spread(latencies)} us; {options.bytes} bytes, "
+        f"medians of {options.rounds} rounds\n"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// foreload advise: what limits a job, and what the cheapest change would gain.
+#include "foreload/sim/advise.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "foreload/base/progress.h"
+#include "foreload/cli/verbs.h"
+
+namespace foreload::cli {
+namespace {
+
+struct Options {
+  std::string scenario;
+  std::string policy;
+  bool json = false;
+};
+
+Result<int> run(const Options& options) {
+  FORELOAD_TRY(const sim::ScenarioFile file, sim::ScenarioFile::load(options.scenario));
+  FORELOAD_TRY(const sim::Scenario scenario, file.read());
+  std::optional<ProgressBar> bar(std::in_place, "simulating");
+  FORELOAD_TRY(const sim::Advice advice, sim::advise(scenario, options.policy, bar->callback()));
+  bar.reset();
+  fmt::print("{}", options.json ? to_json(advice) + "\n" : to_text(advice));
+  return 0;
+}
+
+}  // namespace
+
+Run add_advise(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("advise", "Say what limits a job and what to buy, from simulations");
+  verb->add_option("scenario", options->scenario, "a JSON file, see docs/simulator.md")->required();
+  verb->add_option("--policy", options->policy, "under this policy (foreload where it can be)");
+  verb->add_flag("--json", options->json, "print one JSON object");
+  return [options] { return run(*options); };
+}
+
+}  // namespace foreload::cli

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/decode/decoder.h"
+
+#include <cassert>
+
+#include <fmt/format.h>
+
+#include "foreload/decode/jpeg.h"
+#include "foreload/decode/png.h"
+#include "foreload/decode/upright.h"
+
+namespace foreload {
+namespace {
+
+uint32_t shrunk(uint32_t side, unsigned shrink) {
+  return (side + shrink - 1) / shrink;
+}
+
+bool inside(const Region& region, ImageSize size) {
+  return region.width > 0 && region.height > 0 && region.x < size.width && region.y < size.height &&
+         region.width <= size.width - region.x && region.height <= size.height - region.y;
+}
+
+Result<ImageHeader> header_of(std::span<const std::byte> file, const DecodeOptions& options) {
+  switch (format_of(file)) {
+    case ImageFormat::jpeg:
+      return read_jpeg_header(file, options.exif_orientation);
+    case ImageFormat::png:
+      return read_png_header(file, options.exif_orientation);
+    case ImageFormat::other:
+      break;
+  }
+  return fail(ErrorKind::invalid, file.empty() ? "an empty file" : "not a JPEG or PNG image");
+}
+
+}  // namespace
+
+std::string_view name_of(ImageFormat format) {
+  switch (format) {
+    case ImageFormat::jpeg:
+      return "JPEG";
+    case ImageFormat::png:
+      return "PNG";
+    case ImageFormat::other:
+      return "other";
+  }
+  return "unknown";
+}
+
+ImageFormat format_of(std::span<const std::byte> file) {
+  if (is_jpeg(file)) return ImageFormat::jpeg;
+  if (is_png(file)) return ImageFormat::png;
+  return ImageFormat::other;
+}
+
+ImageSize ImageHeader::upright() const {
+  return upright_size(size, orientation);
+}
+
+Result<ImageHeader> read_header(std::span<const std::byte> file, const DecodeOptions& options) {
+  FORELOAD_TRY(const ImageHeader header, header_of(file, options));
+  if (uint64_t{header.size.width} * header.size.height > options.most_pixels) {
+    return fail(ErrorKind::invalid,
+                fmt::format("declares {} x {} pixels, more than the {} allowed; raise most_pixels "
+                            "if the image is meant to be that large",
+                            header.size.width, header.size.height, options.most_pixels));
+  }
+  return header;
+}
+
+Result<void> decode(std::span<const std::byte> file, const ImageHeader& header,
+                    const DecodeOptions& options, const Region& region, unsigned shrink,
+                    PixelBuffer& out, Scratch& scratch) {
+  assert(shrink == 1 || shrink == 2 || shrink == 4 || shrink == 8);
+  const ImageSize size{shrunk(header.size.width, shrink), shrunk(header.size.height, shrink)};
+  assert(inside(region, upright_size(size, header.orientation)));
+  const bool turned = header.orientation != 1;
+  const Region stored = stored_region(region, size, header.orientation);
+  PixelBuffer& pixels = turned ? scratch.stored : out;
+  switch (header.format) {
+    case ImageFormat::jpeg:
+      FORELOAD_CHECK(decode_jpeg(file, size, options.mode, stored, shrink, pixels, scratch));
+      break;
+    case ImageFormat::png:
+      assert(shrink == 1);
+      FORELOAD_CHECK(decode_png(file, size, options.mode, stored, pixels, scratch));
+      break;
+    case ImageFormat::other:
+      return fail(ErrorKind::invalid, "not a JPEG or PNG image");
+  }
+  if (turned) turn_upright(pixels.view(), header.orientation, out);
+  return {};
+}
+
+}  // namespace foreload

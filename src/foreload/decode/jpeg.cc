@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/decode/jpeg.h"
+
+#include <jpeglib.h>
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "foreload/decode/colors.h"
+#include "foreload/decode/jpeg_huffman.h"
+
+// The place where libjpeg keeps its Huffman decoder is not part of its public interface; Debian and
+// others ship the header that shows it. Without it libjpeg decodes alone, with the same result.
+#if __has_include(<jpegint.h>)
+#include <jpegint.h>
+#define FORELOAD_OWN_HUFFMAN 1
+#else
+#define FORELOAD_OWN_HUFFMAN 0
+#endif
+
+namespace foreload {
+namespace {
+
+// How the blocks of a block group (MCU) are read by ourselves.
+struct BlockGroups {
+  struct Block {
+    const HuffmanTable* dc;
+    const HuffmanTable* ac;
+    size_t channel;
+  };
+  HuffmanReader reader;
+  std::array<Block, D_MAX_BLOCKS_IN_MCU> blocks;
+  std::array<int, MAX_COMPS_IN_SCAN> last_dc;
+  std::array<JCOEF, DCTSIZE2> unwanted;
+};
+
+// libjpeg leaves by longjmp, which runs no destructors: everything between setjmp and libjpeg is
+// trivially destructible, and memory of ours is held outside.
+struct Decompression {
+  jpeg_decompress_struct info;
+  jpeg_error_mgr errors;
+  jpeg_source_mgr source;
+  std::jmp_buf failed;
+  BlockGroups groups;
+  bool truncated = false;
+  bool out_of_ordinary = false;  // for our own Huffman decoder: libjpeg must do it alone
+  std::array<char, JMSG_LENGTH_MAX> message;
+};
+static_assert(std::is_trivially_destructible_v<Decompression>);
+
+struct Request {
+  std::span<const std::byte> file;
+  ImageSize size;  // of the stored image, shrunk
+  ColorMode mode;
+  Region region;
+  unsigned shrink;
+  HuffmanTables* tables;  // none: libjpeg decodes alone
+};
+
+Decompression& decompression_of(jpeg_common_struct* info) {
+  return *static_cast<Decompression*>(info->client_data);
+}
+
+[[noreturn]] void leave(jpeg_common_struct* info) {
+  Decompression& d = decompression_of(info);
+  info->err->format_message(info, d.message.data());
+  std::longjmp(d.failed, 1);
+}
+
+[[noreturn]] void leave_with(Decompression& d, const char* message) {
+  std::snprintf(d.message.data(), d.message.size(), "%s", message);
+  std::longjmp(d.failed, 1);
+}
+
+[[noreturn]] void leave_truncated(Decompression& d) {
+  d.truncated = true;
+  leave_with(d, "");
+}
+
+// Damaged data that libjpeg can go on after is shown as far as it goes, as in Pillow.
+void ignore_warning(jpeg_common_struct* /*info*/, int /*level*/) {}
+
+void no_work(jpeg_decompress_struct* /*info*/) {}
+
+// The whole file lies in memory: whoever asks for more has come to its end. Pillow calls such a
+// file truncated, where libjpeg's own sources would warn and make up an end.
+boolean no_more_input(jpeg_decompress_struct* info) {
+  leave_truncated(decompression_of(reinterpret_cast<jpeg_common_struct*>(info)));
+}
+
+void pass_over_input(jpeg_decompress_struct* info, long bytes) {
+  if (bytes <= 0) return;
+  jpeg_source_mgr& source = *info->src;
+  if (static_cast<size_t>(bytes) > source.bytes_in_buffer) no_more_input(info);
+  source.next_input_byte += bytes;
+  source.bytes_in_buffer -= static_cast<size_t>(bytes);
+}
+
+void open(Decompression& d, const Request& request) {
+  jpeg_create_decompress(&d.info);
+  d.source = {.next_input_byte = reinterpret_cast<const JOCTET*>(request.file.data()),
+              .bytes_in_buffer = request.file.size(),
+              .init_source = no_work,
+              .fill_input_buffer = no_more_input,
+              .skip_input_data = pass_over_input,
+              .resync_to_restart = jpeg_resync_to_restart,
+              .term_source = no_work};
+  d.info.src = &d.source;
+  jpeg_read_header(&d.info, TRUE);
+  switch (d.info.num_components) {
+    case 1:
+      d.info.out_color_space = request.mode == ColorMode::grey ? JCS_GRAYSCALE : JCS_RGB;
+      break;
+    case 3:
+      d.info.out_color_space = JCS_RGB;
+      break;
+    case 4:
+      d.info.out_color_space = JCS_CMYK;
+      break;
+    default:
+      leave_with(d, "wrong number of colour channels");
+  }
+  d.info.scale_num = 1;
+  d.info.scale_denom = request.shrink;
+  d.info.dct_method = JDCT_ISLOW;
+  d.info.do_fancy_upsampling = TRUE;
+  jpeg_start_decompress(&d.info);
+  if (d.info.output_width != request.size.width || d.info.output_height != request.size.height) {
+    leave_with(d, "two headers that contradict each other");
+  }
+}
+
+bool end_marker_ahead(const jpeg_source_mgr& source) {
+  const JOCTET* const rest = source.next_input_byte;
+  for (size_t i = source.bytes_in_buffer; i >= 2; --i) {
+    if (rest[i - 2] == 0xFF && rest[i - 1] == JPEG_EOI) return true;
+  }
+  return false;
+}
+
+#if FORELOAD_OWN_HUFFMAN
+// Stands in for libjpeg's function of this name. `blocks` is null for a group that is skipped.
+boolean decode_mcu(jpeg_decompress_struct* info, JBLOCKROW* blocks) {
+  Decompression& d = decompression_of(reinterpret_cast<jpeg_common_struct*>(info));
+  BlockGroups& groups = d.groups;
+  for (int i = 0; i < info->blocks_in_MCU; ++i) {
+    const BlockGroups::Block& block = groups.blocks[static_cast<size_t>(i)];
+    JCOEF* const out = blocks == nullptr ? groups.unwanted.data() : *blocks[i];
+    if (!groups.reader.read_block(*block.dc, *block.ac, out)) {
+      d.out_of_ordinary = true;
+      leave_with(d, "");
+    }
+    groups.last_dc[block.channel] += out[0];
+    out[0] = static_cast<JCOEF>(groups.last_dc[block.channel]);
+  }
+  return TRUE;
+}
+
+// Puts our Huffman decoder in the place of libjpeg's, if the file is of the plain kind. REQUIRES:
+// decompression has started and no row was read.
+void take_over_huffman(Decompression& d, HuffmanTables& tables) {
+  jpeg_decompress_struct& info = d.info;
+  if (info.progressive_mode || info.arith_code || jpeg_has_multiple_scans(&info) ||
+      info.restart_interval != 0 || info.unread_marker != 0 || !end_marker_ahead(d.source)) {
+    return;
+  }
+  const auto assign = [](HuffmanTable& table, const JHUFF_TBL* from) {
+    if (from == nullptr) return false;
+    table.assign(from->bits, from->huffval);
+    return true;
+  };
+  for (int i = 0; i < info.blocks_in_MCU; ++i) {
+    const int channel = info.MCU_membership[i];
+    const int dc = info.cur_comp_info[channel]->dc_tbl_no;
+    const int ac = info.cur_comp_info[channel]->ac_tbl_no;
+    if (dc < 0 || dc >= NUM_HUFF_TBLS || ac < 0 || ac >= NUM_HUFF_TBLS) return;
+    HuffmanTable& dc_table = tables.dc[static_cast<size_t>(dc)];
+    HuffmanTable& ac_table = tables.ac[static_cast<size_t>(ac)];
+    if (!assign(dc_table, info.dc_huff_tbl_ptrs[dc])) return;
+    if (!assign(ac_table, info.ac_huff_tbl_ptrs[ac])) return;
+    d.groups.blocks[static_cast<size_t>(i)] = {&dc_table, &ac_table, static_cast<size_t>(channel)};
+  }
+  d.groups.reader = HuffmanReader({d.source.next_input_byte, d.source.bytes_in_buffer});
+  d.groups.last_dc = {};
+  info.entropy->decode_mcu = decode_mcu;
+}
+#else
+void take_over_huffman(Decompression& /*d*/, HuffmanTables& /*tables*/) {}
+#endif
+
+// Coefficients that the scans of a progressive image leave imprecise are guessed from blocks around
+// them, so that a part of such an image is not decoded as it is in the whole.
+bool guesses_coefficients(const jpeg_decompress_struct& info) {
+  if (info.coef_bits == nullptr) return false;
+  const auto imprecise = [](const int (&bits)[DCTSIZE2]) {
+    return std::any_of(bits, bits + DCTSIZE2, [](int missing) { return missing != 0; });
+  };
+  return std::any_of(info.coef_bits, info.coef_bits + info.num_components, imprecise);
+}
+
+// libjpeg-turbo gets columns in the middle wrong when it narrows rows of an image that is shrunk
+// and has channels of a quarter or a third of the width (seen with sampling 4x2 and 2.1.5).
+bool narrows_wrongly(const jpeg_decompress_struct& info) {
+  return info.scale_denom > 1 && info.max_h_samp_factor > 2;
+}
+
+// Makes rows begin and end near the region and returns the column they begin at. A pixel depends on
+// the colour of its neighbours, hence the margin; libjpeg treats very narrow rows differently.
+uint32_t narrow_rows(Decompression& d, const Region& region) {
+  if (narrows_wrongly(d.info)) return 0;
+  constexpr uint32_t kMargin = 2;
+  constexpr uint32_t kNarrowest = 16;
+  const uint32_t width = d.info.output_width;
+  JDIMENSION first = region.x - std::min(region.x, kMargin);
+  JDIMENSION end = std::min(region.x + region.width + kMargin, width);
+  if (end - first < kNarrowest) {
+    end = std::min(first + kNarrowest, width);
+    first = std::min(first, end - std::min(end, kNarrowest));
+  }
+  JDIMENSION count = end - first;
+  jpeg_crop_scanline(&d.info, &first, &count);
+  return first;
+}
+
+constexpr uint32_t kRowsAtOnce = 32;  // as many as libjpeg makes in one step at most
+
+// `row_of(i)` is where the i-th row from here goes; `done(i, n)` is told what is there.
+template <class RowOf, class Done>
+void read_rows(Decompression& d, uint32_t count, const RowOf& row_of, const Done& done) {
+  std::array<JSAMPROW, kRowsAtOnce> rows;
+  for (uint32_t y = 0; y < count;) {
+    const uint32_t wanted = std::min(kRowsAtOnce, count - y);
+    for (uint32_t i = 0; i < wanted; ++i) rows[i] = row_of(y + i);
+    const uint32_t got = jpeg_read_scanlines(&d.info, rows.data(), wanted);
+    if (got == 0) leave_truncated(d);
+    done(y, got);
+    y += got;
+  }
+}
+
+// Memory for kRowsAtOnce rows as libjpeg gives them, and how they become ours.
+struct RawRows {
+  uint8_t* memory;
+  size_t stride;
+  uint8_t* row(uint32_t y) const { return memory + y % kRowsAtOnce * stride; }
+};
+
+RawRows raw_rows(const Decompression& d, Scratch& scratch) {
+  const size_t stride = size_t{d.info.output_width} * static_cast<size_t>(d.info.output_components);
+  const size_t needed = stride * kRowsAtOnce;
+  if (scratch.bytes.size() < needed) scratch.bytes.resize(needed);
+  return {scratch.bytes.data(), stride};
+}
+
+void convert_row(const uint8_t* raw, int raw_channels, uint32_t pixels, uint32_t channels,
+                 uint8_t* out) {
+  if (raw_channels == 4) {
+    if (channels == 3) {
+      inverted_cmyk_to_rgb(raw, pixels, out);
+    } else {
+      inverted_cmyk_to_grey(raw, pixels, out);
+    }
+  } else if (raw_channels == 3 && channels == 1) {
+    rgb_to_grey(raw, pixels, out);
+  } else {
+    std::memcpy(out, raw, size_t{pixels} * channels);
+  }
+}
+
+// Rows under the region are not read, so that their absence would go unnoticed. Entropy-coded data
+// cannot contain an end marker: where there is one ahead, nothing is missing. Where there is none,
+// reading on tells.
+void check_rest(Decompression& d, Scratch& scratch) {
+  jpeg_decompress_struct& info = d.info;
+  if (info.output_scanline >= info.output_height || jpeg_has_multiple_scans(&info)) return;
+  if (end_marker_ahead(d.source)) return;
+  const uint32_t last = info.output_height - 1;
+  if (info.output_scanline < last) jpeg_skip_scanlines(&info, last - info.output_scanline);
+  const RawRows raw = raw_rows(d, scratch);
+  read_rows(d, 1, [&](uint32_t y) { return raw.row(y); }, [](uint32_t, uint32_t) {});
+}
+
+void read_region(Decompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
+  open(d, request);
+  if (request.tables != nullptr) take_over_huffman(d, *request.tables);
+  const Region& region = request.region;
+  const uint32_t channels = request.mode == ColorMode::grey ? 1 : 3;
+  const int raw_channels = d.info.output_components;
+  const bool whole = guesses_coefficients(d.info);
+  const uint32_t first = whole ? 0 : narrow_rows(d, region);
+  const uint32_t before = region.x - first;
+  const uint32_t after = first + d.info.output_width - (region.x + region.width);
+  // What libjpeg writes beside the region then falls into the space between rows.
+  const bool fits = before <= 64 && size_t{after} * channels <= 64;
+  const auto nothing = [](uint32_t, uint32_t) {};
+  if (!whole && fits && raw_channels == static_cast<int>(channels)) {
+    const size_t lead = size_t{before} * channels;
+    out.reset({region.width, region.height}, channels, lead);
+    if (region.y > 0) jpeg_skip_scanlines(&d.info, region.y);
+    read_rows(d, region.height, [&](uint32_t y) { return out.row(y) - lead; }, nothing);
+  } else {
+    out.reset({region.width, region.height}, channels);
+    const RawRows raw = raw_rows(d, scratch);
+    const auto raw_row = [&raw](uint32_t y) { return raw.row(y); };
+    if (whole) {
+      read_rows(d, region.y, raw_row, nothing);
+    } else if (region.y > 0) {
+      jpeg_skip_scanlines(&d.info, region.y);
+    }
+    read_rows(d, region.height, raw_row, [&](uint32_t y, uint32_t count) {
+      for (uint32_t i = y; i < y + count; ++i) {
+        convert_row(raw.row(i) + size_t{before} * static_cast<size_t>(raw_channels), raw_channels,
+                    region.width, channels, out.row(i));
+      }
+    });
+  }
+  check_rest(d, scratch);
+}
+
+// The frame that longjmp comes back to; what it needs afterwards lives in `d`.
+bool attempt(Decompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
+  if (setjmp(d.failed) != 0) return false;
+  read_region(d, request, out, scratch);
+  return true;
+}
+
+}  // namespace
+
+Result<void> decode_jpeg(std::span<const std::byte> file, ImageSize size, ColorMode mode,
+                         const Region& region, unsigned shrink, PixelBuffer& out,
+                         Scratch& scratch) {
+  if (scratch.huffman == nullptr) scratch.huffman = std::make_shared<HuffmanTables>();
+  Decompression d;
+  for (HuffmanTables* tables : {scratch.huffman.get(), static_cast<HuffmanTables*>(nullptr)}) {
+    d.info.err = jpeg_std_error(&d.errors);
+    d.info.client_data = &d;
+    d.info.mem = nullptr;
+    d.errors.error_exit = leave;
+    d.errors.emit_message = ignore_warning;
+    d.out_of_ordinary = false;
+    const bool done = attempt(d, {file, size, mode, region, shrink, tables}, out, scratch);
+    jpeg_destroy_decompress(&d.info);
+    if (done) return {};
+    if (!d.out_of_ordinary) break;
+  }
+  if (d.truncated) {
+    return fail(ErrorKind::invalid,
+                "truncated JPEG image: the file ends before the last pixel; copy it again");
+  }
+  return fail(ErrorKind::invalid, fmt::format("corrupt JPEG image: {}", d.message.data()));
+}
+
+}  // namespace foreload

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/decode/transform.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "foreload/decode/chain.h"
+#include "foreload/decode/pass_runner.h"
+#include "foreload/decode/pixel_kernels.h"
+#include "foreload/decode/row_writer.h"
+#include "foreload/decode/sample_plan.h"
+
+namespace foreload {
+
+uint64_t OutputForm::bytes() const {
+  return uint64_t{size.width} * size.height * channels * bytes_of(type);
+}
+
+Result<std::shared_ptr<const Transform>> Transform::compile(std::vector<Step> steps) {
+  return compile(std::move(steps), best_kernels());
+}
+
+Result<std::shared_ptr<const Transform>> Transform::compile(std::vector<Step> steps,
+                                                            const PixelKernels& kernels) {
+  FORELOAD_TRY(const ChainResult chain, check_chain(steps));
+  std::shared_ptr<Transform> transform(new Transform());
+  transform->steps_ = std::move(steps);
+  transform->form_ = chain.form;
+  transform->writer_ = std::make_shared<const RowWriter>(
+      RowWriter::make(chain.form.type, chain.form.layout, chain.form.channels, chain.math));
+  transform->kernels_ = &kernels;
+  return transform;
+}
+
+bool Transform::random() const {
+  return std::ranges::any_of(steps_, is_random);
+}
+
+DecodeOptions Transform::options() const {
+  const auto& step = std::get<step::Decode>(steps_.front());
+  return {.mode = step.mode, .exif_orientation = step.exif_orientation};
+}
+
+Result<void> Transform::run_plan(std::span<const std::byte> file, const ImageHeader& header,
+                                 const SamplePlan& plan, std::span<std::byte> into,
+                                 Scratch& scratch) const {
+  const PassSettings settings{.options = options(),
+                              .fast = std::get<step::Decode>(steps_.front()).fast,
+                              .writer = writer_.get(),
+                              .kernels = kernels_};
+  return run_passes(file, header, plan, settings, into, scratch);
+}
+
+Result<void> Transform::run(std::span<const std::byte> file, const SampleKey& key,
+                            std::span<std::byte> into, Scratch& scratch) const {
+  assert(form_.fixed() && into.size() == form_.bytes());
+  FORELOAD_TRY(const ImageHeader header, read_header(file, options()));
+  FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, header.upright(), key));
+  return run_plan(file, header, plan, into, scratch);
+}
+
+Result<Transform::Sample> Transform::run(std::span<const std::byte> file, const SampleKey& key,
+                                         Scratch& scratch) const {
+  FORELOAD_TRY(const ImageHeader header, read_header(file, options()));
+  FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, header.upright(), key));
+  Sample sample{.form = form_};
+  sample.form.size = plan.size();
+  sample.bytes.resize(sample.form.bytes());
+  FORELOAD_CHECK(run_plan(file, header, plan, sample.bytes, scratch));
+  return sample;
+}
+
+DrawnParameters Transform::draw(ImageSize image, const SampleKey& key) const {
+  DrawnParameters drawn;
+  const auto plan = plan_sample(steps_, image, key);
+  if (!plan) return drawn;
+  const Pass& first = plan->passes.front();
+  drawn.crop = first.crop;
+  drawn.resized = first.resized;
+  drawn.left = first.left;
+  drawn.top = first.top;
+  drawn.size = first.size;
+  const auto jittered =
+      std::ranges::find_if(plan->passes, [](const Pass& pass) { return pass.jitter.has_value(); });
+  if (jittered != plan->passes.end()) {
+    drawn.jitter = jittered->jitter->factors;
+    drawn.jitter_order = jittered->jitter->order;
+  }
+  for (const Pass& pass : plan->passes) drawn.flip ^= pass.flip;
+  return drawn;
+}
+
+}  // namespace foreload

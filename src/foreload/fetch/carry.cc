@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine's side that carries out what the policy decided.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "foreload/base/hash.h"
+#include "foreload/fetch/engine.h"
+
+namespace foreload {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Reads from memory that one hand does in one go: enough to forget what passing them on costs, few
+// enough to share a batch among hands.
+constexpr size_t kMemoryReadsPerJob = 16;
+constexpr size_t kNamesKept = 100;
+
+const char* remedy_for(ReadEnd end) {
+  switch (end) {
+    case ReadEnd::changed:
+      return "List the data set again (revalidate), or set on_error='skip'.";
+    case ReadEnd::permanent:
+    case ReadEnd::undecodable:
+      return "Check the file, or set on_error='skip'.";
+    default:
+      return "Check the mount, or set on_error='skip'.";
+  }
+}
+
+}  // namespace
+
+void Engine::carry(action::ComputeEpoch& a) {
+  computing_->copy([plan = parts_.plan, inbox = parts_.inbox, epoch = a.epoch] {
+    auto order = plan->order().epoch(epoch);
+    if (order) inbox->post(Event{event::EpochKnown{epoch, std::move(*order)}});
+  });
+}
+
+void Engine::carry(action::OpenBatch& a) {
+  std::vector<uint64_t> sizes;
+  sizes.reserve(a.samples.size());
+  for (const uint64_t sample : a.samples) sizes.push_back(parts_.plan->sizes()[sample]);
+  if (!next_to_publish_) next_to_publish_ = a.batch;
+  OpenBatch& batch = open_[a.batch];
+  batch.epoch = a.epoch;
+  batch.first = a.first;
+  batch.sharding = a.sharding;
+  batch.last_of_epoch = a.last_of_epoch;
+  batch.samples = std::move(a.samples);
+  batch.from.assign(sizes.size(), From::source);
+  batch.tainted.assign(sizes.size(), false);
+  batch.ranges.resize(sizes.size());
+  auto slot = parts_.staging->take(sizes);
+  if (!slot) {
+    failures_.emplace(a.batch, slot.error());
+    return;
+  }
+  batch.slot = std::move(*slot);
+  for (size_t i = 0; i < sizes.size(); ++i) batch.ranges[i] = batch.slot->range(i);
+  if (!parts_.transform) return;
+  if (!parts_.transform->form().fixed()) {
+    batch.apart.resize(sizes.size());
+    return;
+  }
+  const uint64_t bytes = sizes.size() * parts_.transform->form().bytes();
+  auto decoded = parts_.decoded->take(std::span(&bytes, 1));
+  if (decoded)
+    batch.decoded = std::move(*decoded);
+  else
+    failures_.emplace(a.batch, decoded.error());
+}
+
+std::shared_ptr<const void> Engine::OpenBatch::keeper_of(uint32_t index) const {
+  for (const auto& spill : spilled) {
+    if (spill->range(0).data() == ranges[index].data()) return spill;
+  }
+  return slot;
+}
+
+bool Engine::spill(OpenBatch& batch, uint32_t index, uint64_t size) {
+  auto slot = parts_.staging->take(std::span(&size, 1));
+  if (!slot) return false;
+  batch.ranges[index] = (*slot)->range(0);
+  batch.tainted[index] = false;
+  batch.spilled.push_back(std::move(*slot));
+  return true;
+}
+
+void Engine::carry(action::Read& a) {
+  Pending& pending = pending_[a.request];
+  pending.sample = a.sample;
+  pending.place = a.place;
+  pending.origin = a.from;
+  pending.begin = Clock::now();
+  const uint64_t size = parts_.plan->sizes()[a.sample];
+  std::span<std::byte> into;
+  std::shared_ptr<const void> keeper;
+  if (a.place.batch == kNoBatch || a.hedge) {
+    auto slot = parts_.staging->take(std::span(&size, 1));
+    if (!slot) return end_read(a.request, ReadEnd::permanent);
+    pending.memory = std::move(*slot);
+    into = pending.memory->range(0);
+    keeper = pending.memory;
+  } else {
+    OpenBatch& batch = open_.at(a.place.batch);
+    if (!batch.slot || (batch.tainted[a.place.index] && !spill(batch, a.place.index, size)))
+      return end_read(a.request, ReadEnd::permanent);
+    into = batch.ranges[a.place.index];
+    keeper = batch.keeper_of(a.place.index);
+  }
+  if (a.from.kind == Origin::Kind::source) {
+    pending.from = From::source;
+    return read_source(a, pending, into.data(), std::move(keeper));
+  }
+  if (a.from.kind == Origin::Kind::peer) {
+    pending.from = From::peer;
+    const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(a.deadline);
+    return parts_.peers->ask(a.from.number, a.request, a.sample, into, std::move(keeper), patience);
+  }
+  EngineTier& tier = parts_.tiers[a.from.number];
+  pending.from = ahead_[a.sample] ? From::source : tier.memory ? From::memory : From::disk;
+  if (tier.memory)
+    memory_reads_.push_back({tier.memory.get(), a.request, a.sample, into, std::move(keeper)});
+  else
+    tier.disk->read({disk_job(DiskJob::Kind::read, a.request), a.sample, into.data(), size,
+                     std::move(keeper), false});
+}
+
+void Engine::read_source(const action::Read& a, Pending& pending, std::byte* into,
+                         std::shared_ptr<const void> keeper) {
+  const size_t count = parts_.index->part_count(a.sample);
+  pending.parts = static_cast<uint32_t>(count);
+  pending.parts_left = pending.parts;
+  pending.first_part = next_source_read_;
+  std::vector<SourceRead> reads;
+  for (size_t i = 0; i < count; ++i) {
+    const Part part = parts_.index->part(a.sample, i);
+    source_reads_[next_source_read_] = a.request;
+    reads.push_back({next_source_read_++,
+                     {part.object, part.offset, part.length},
+                     {into, keeper},
+                     Clock::now() + a.deadline});
+    into += part.length;
+  }
+  parts_.source->submit(reads);
+}
+
+void Engine::flush_memory_reads() {
+  for (size_t first = 0; first < memory_reads_.size(); first += kMemoryReadsPerJob) {
+    const size_t last = std::min(first + kMemoryReadsPerJob, memory_reads_.size());
+    std::vector<MemoryJob> jobs(std::make_move_iterator(memory_reads_.begin() + first),
+                                std::make_move_iterator(memory_reads_.begin() + last));
+    hands_->copy([inbox = parts_.inbox, jobs = std::move(jobs)] {
+      std::vector<Message> done;
+      done.reserve(jobs.size());
+      for (const MemoryJob& job : jobs)
+        done.push_back(message::MemoryRead{job.request, job.tier->get(job.sample, job.into)});
+      inbox->post(std::move(done));
+    });
+  }
+  memory_reads_.clear();
+}
+
+void Engine::carry(action::Cancel& a) {
+  const auto found = pending_.find(a.request);
+  if (found == pending_.end()) return;
+  for (uint32_t i = 0; i < found->second.parts; ++i) {
+    if (source_reads_.erase(found->second.first_part + i) > 0)
+      parts_.source->cancel(found->second.first_part + i);
+  }
+  const Pending& pending = found->second;
+  if (pending.origin.kind == Origin::Kind::peer)
+    parts_.peers->cancel(pending.origin.number, a.request);
+  // It may go on writing to its place, unless it had memory of its own.
+  const auto batch = open_.find(pending.place.batch);
+  if (!pending.memory && batch != open_.end()) batch->second.tainted[pending.place.index] = true;
+  pending_.erase(found);
+}
+
+std::span<std::byte> Engine::decoded_place(OpenBatch& batch, uint32_t index) const {
+  const uint64_t size = parts_.transform->form().bytes();
+  return batch.decoded->range(0).subspan(index * size, size);
+}
+
+// The place of a sample in what all ranks read in its epoch. Lists of a sampler are each rank's
+// own: they are dealt out as if the sampler had dealt in turn.
+uint64_t Engine::position_in_epoch(const OpenBatch& batch, uint64_t step) const {
+  const uint32_t rank = parts_.policy.rank;
+  if (parts_.policy.given_lists) return step * parts_.plan->job().ranks + rank;
+  return batch.sharding.position(rank, step);
+}
+
+void Engine::carry(action::Decode& a) {
+  OpenBatch& batch = open_.at(a.place.batch);
+  const SampleKey key{parts_.transform_seed, batch.epoch,
+                      position_in_epoch(batch, batch.first + a.place.index)};
+  const bool fixed = parts_.transform->form().fixed();
+  if (fixed && !batch.decoded) return tell(event::Decoded{a.place, false});  // failed already
+  const auto into = fixed ? decoded_place(batch, a.place.index) : std::span<std::byte>();
+  hands_->decode([inbox = parts_.inbox, transform = parts_.transform, sample = a.sample,
+                  place = a.place, key,
+                  bytes = std::span<const std::byte>(batch.ranges[a.place.index]),
+                  keeper = batch.keeper_of(a.place.index), into, into_keeper = batch.decoded,
+                  fixed](Scratch& scratch) {
+    const auto begin = Clock::now();
+    message::Decoded decoded{place, sample, {}, {}, {}};
+    if (fixed) {
+      if (auto done = transform->run(bytes, key, into, scratch); !done)
+        decoded.error = std::move(done.error().message);
+    } else if (auto done = transform->run(bytes, key, scratch); done) {
+      decoded.apart = std::move(*done);
+    } else {
+      decoded.error = std::move(done.error().message);
+    }
+    decoded.took = Clock::now() - begin;
+    inbox->post(std::move(decoded));
+  });
+}
+
+void Engine::carry(action::Place& a) {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> keeper;
+  if (a.place.batch == kNoBatch) {
+    const auto& slot = arrived_.at(a.request);
+    bytes = slot->range(0);
+    keeper = slot;
+    ahead_[a.sample] = true;
+  } else {
+    const OpenBatch& batch = open_.at(a.place.batch);
+    bytes = batch.ranges[a.place.index];
+    keeper = batch.keeper_of(a.place.index);
+  }
+  place(a.tier, a.sample, bytes, std::move(keeper));
+}
+
+uint64_t Engine::version_of(uint64_t sample) const {
+  return parts_.index->object_version(parts_.index->part(sample, 0).object);
+}
+
+uint64_t Engine::disk_job(DiskJob::Kind kind, uint64_t number) {
+  disk_jobs_[next_disk_job_] = {kind, number};
+  return next_disk_job_++;
+}
+
+void Engine::place(uint32_t number, uint64_t sample, std::span<const std::byte> bytes,
+                   std::shared_ptr<const void> keeper) {
+  EngineTier& tier = parts_.tiers[number];
+  if (tier.memory) {
+    hands_->copy([inbox = parts_.inbox, memory = tier.memory.get(), sample, number, bytes,
+                  keeper = std::move(keeper)] {
+      const bool ok = memory->put(sample, bytes, checksum64(bytes));
+      inbox->post(Event{event::Placed{sample, number, ok}});
+    });
+    return;
+  }
+  hands_->copy([disk = tier.disk.get(), id = disk_job(DiskJob::Kind::write, sample), sample,
+                version = version_of(sample), bytes, keeper = std::move(keeper)]() mutable {
+    disk->write(
+        {id, sample, version, bytes.data(), bytes.size(), checksum64(bytes), std::move(keeper)});
+  });
+}
+
+void Engine::carry(action::Evict& a) {
+  EngineTier& tier = parts_.tiers[a.tier];
+  if (tier.memory)
+    tier.memory->drop(a.sample);
+  else
+    tier.disk->drop(a.sample);
+}
+
+void Engine::carry(action::Copy& a) {
+  const OpenBatch& source = open_.at(a.from.batch);
+  OpenBatch& target = open_.at(a.to.batch);
+  const std::span<const std::byte> bytes = source.ranges[a.from.index];
+  if (!target.slot) return;
+  if (target.ranges[a.to.index].size() != bytes.size() || target.tainted[a.to.index]) {
+    if (!spill(target, a.to.index, bytes.size())) {
+      failures_.emplace(a.to.batch, Error{ErrorKind::unreadable, "out of memory for a batch"});
+      return;
+    }
+  }
+  if (!bytes.empty()) std::memcpy(target.ranges[a.to.index].data(), bytes.data(), bytes.size());
+  target.from[a.to.index] = From::memory;
+}
+
+void Engine::carry(action::Substitute& a) {
+  OpenBatch& batch = open_.at(a.to.batch);
+  batch.samples[a.to.index] = batch.samples[a.from.index];
+  if (!parts_.transform) {
+    action::Copy copy{a.from, a.to};
+    return carry(copy);
+  }
+  batch.from[a.to.index] = From::memory;
+  if (!batch.apart.empty()) {
+    batch.apart[a.to.index] = batch.apart[a.from.index];
+  } else if (batch.decoded) {
+    const auto from = decoded_place(batch, a.from.index);
+    std::memcpy(decoded_place(batch, a.to.index).data(), from.data(), from.size());
+  }
+}
+
+void Engine::carry(action::LoseTier& a) {
+  lose_tier(a.tier, fmt::format("{} does not answer any more; its disk may be broken",
+                                parts_.tiers[a.tier].disk ? "a disk cache" : "the memory cache"));
+}
+
+void Engine::carry(action::Deliver& a) {
+  OpenBatch open = std::move(open_.at(a.batch));
+  open_.erase(a.batch);
+  if (failures_.contains(a.batch)) return;
+  Batch batch;
+  batch.epoch = open.epoch;
+  batch.first = open.first;
+  batch.last_of_epoch = open.last_of_epoch;
+  batch.samples = std::move(open.samples);
+  for (size_t i = 0; i < open.ranges.size(); ++i) {
+    batch.from_bytes[static_cast<size_t>(open.from[i])] += open.ranges[i].size();
+    ++batch.from_samples[static_cast<size_t>(open.from[i])];
+  }
+  if (parts_.transform) {
+    batch.form = parts_.transform->form();
+    batch.apart = std::move(open.apart);
+    if (open.decoded) {
+      batch.decoded = open.decoded->range(0);
+      batch.memory.push_back(std::move(open.decoded));
+    }
+  } else {
+    batch.bytes.assign(open.ranges.begin(), open.ranges.end());
+    batch.memory.push_back(std::move(open.slot));
+    for (auto& spilled : open.spilled) batch.memory.push_back(std::move(spilled));
+  }
+  publish(a.batch, std::move(batch));
+  next_to_publish_ = a.batch + 1;
+}
+
+void Engine::carry(action::Fail& a) {
+  const auto found = last_error_.find(a.sample);
+  const std::string what = found == last_error_.end() ? "it cannot be read" : found->second;
+  failures_.emplace(
+      a.place.batch,
+      Error{ErrorKind::unreadable,
+            a.end == ReadEnd::undecodable
+                ? fmt::format("cannot decode sample {} ({}): {}. {}", a.sample,
+                              name_of_sample(a.sample), what, remedy_for(a.end))
+                : fmt::format("cannot read sample {} ({}): {} after {} {} over {:.1f} s; last good "
+                              "copy: none. {}",
+                              a.sample, name_of_sample(a.sample), what, a.tries,
+                              a.tries == 1 ? "try" : "tries",
+                              std::chrono::duration<double>(a.since_first_try).count(),
+                              remedy_for(a.end))});
+}
+
+void Engine::carry(action::Skip& a) {
+  std::lock_guard lock(mutex_);
+  if (stats_.skipped.size() < kNamesKept) stats_.skipped.push_back(name_of_sample(a.sample));
+}
+
+void Engine::carry(action::SetTimer& a) {
+  timer_ = start_ + a.at;
+}
+
+void Engine::carry(action::CloseBatch& a) {
+  open_.erase(a.batch);
+}
+
+}  // namespace foreload

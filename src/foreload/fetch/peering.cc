@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine's side that deals with peers: serves what they ask for, pushes to them, takes what
+// they push.
+#include <utility>
+
+#include "foreload/base/hash.h"
+#include "foreload/fetch/engine.h"
+
+namespace foreload {
+
+void Engine::carry(action::Serve& a) {
+  const uint64_t number = next_serving_++;
+  Serving& serving = serving_[number];
+  serving = {a.rank, a.request, a.sample, a.tier, nullptr};
+  const uint64_t size = parts_.plan->sizes()[a.sample];
+  auto slot = parts_.staging->take(std::span(&size, 1));
+  if (!slot) {
+    message::ReadForPeer read{number, false, 0};
+    return handle(read);
+  }
+  serving.memory = std::move(*slot);
+  EngineTier& tier = parts_.tiers[a.tier];
+  if (!tier.memory) {
+    tier.disk->read({disk_job(DiskJob::Kind::serve, number), a.sample,
+                     serving.memory->range(0).data(), size, serving.memory, true});
+    return;
+  }
+  hands_->copy([inbox = parts_.inbox, memory = tier.memory.get(), number, sample = a.sample,
+                slot = serving.memory] {
+    const bool ok = memory->get(sample, slot->range(0)) == Copied::hit;
+    inbox->post(message::ReadForPeer{number, ok, ok ? checksum64(slot->range(0)) : 0});
+  });
+}
+
+void Engine::handle(message::ReadForPeer& read) {
+  const auto found = serving_.find(read.serving);
+  const Serving& serving = found->second;
+  if (read.ok) {
+    parts_.peers->reply(
+        serving.rank, serving.request, read.serving,
+        {serving.memory->range(0), serving.memory, version_of(serving.sample), read.checksum});
+    return;  // the rest when it has left
+  }
+  const Serving done = std::move(found->second);
+  serving_.erase(found);
+  tell(event::Served{done.rank, done.request, done.sample, done.tier, false});
+}
+
+void Engine::handle(message::PeerSent& sent) {
+  const auto found = serving_.find(sent.id);
+  if (found == serving_.end()) return;
+  const Serving done = std::move(found->second);
+  serving_.erase(found);
+  tell(event::Served{done.rank, done.request, done.sample, done.tier, true});
+}
+
+void Engine::carry(action::HoldPush& a) {
+  const OpenBatch& batch = open_.at(a.place.batch);
+  const std::span<const std::byte> bytes = batch.ranges[a.place.index];
+  pushes_[a.push] = {bytes, batch.keeper_of(a.place.index), version_of(a.sample), 0};
+}
+
+void Engine::carry(action::SendPush& a) {
+  PeerLink::Payload& payload = pushes_.at(a.push);
+  payload.checksum = checksum64(payload.bytes);
+  parts_.peers->push(a.rank, a.push, a.sample, payload);
+}
+
+void Engine::carry(action::PlacePushed& a) {
+  const auto& [bytes, keeper] = pushed_.at({a.rank, a.push});
+  place(a.tier, a.sample, bytes, keeper);
+}
+
+void Engine::carry(action::AnswerPush& a) {
+  pushed_.erase({a.rank, a.push});
+  parts_.peers->answer_push(a.rank, a.push, a.end);
+}
+
+void Engine::carry(action::DropPeer& a) {
+  parts_.peers->drop(a.rank);
+  std::erase_if(pushed_, [&a](const auto& push) { return push.first.first == a.rank; });
+  std::lock_guard lock(mutex_);
+  stats_.dead_peers.push_back(a.rank);
+}
+
+void Engine::handle(message::PeerMessage& message) {
+  tell(event::PeerHeard{message.from});
+  const uint64_t samples = parts_.plan->sizes().samples();
+  if (const auto* request = std::get_if<wire::Request>(&message.message)) {
+    if (request->sample >= samples) return parts_.peers->refuse(message.from, request->request);
+    tell(event::PeerRequest{message.from, request->sample, request->request});
+  } else if (const auto* reply = std::get_if<wire::Reply>(&message.message)) {
+    const auto found = pending_.find(reply->request);
+    if (found == pending_.end() || found->second.origin != Origin{Origin::Kind::peer, message.from})
+      return;
+    const bool ok = reply->status == wire::ReplyStatus::here && message.intact &&
+                    reply->version == version_of(found->second.sample);
+    if (reply->status == wire::ReplyStatus::here && !message.intact) {
+      std::lock_guard lock(mutex_);
+      ++stats_.corrupt_copies;
+    }
+    end_read(reply->request, ok ? ReadEnd::ok : ReadEnd::missing);
+  } else if (const auto* push = std::get_if<wire::Push>(&message.message)) {
+    if (!message.intact || push->sample >= samples || push->version != version_of(push->sample))
+      return parts_.peers->answer_push(message.from, push->push, PushEnd::refused);
+    pushed_[{message.from, push->push}] = {message.bytes, std::move(message.keeper)};
+    tell(event::PeerPush{message.from, push->sample, push->push});
+  } else if (const auto* answer = std::get_if<wire::PushAnswer>(&message.message)) {
+    tell(event::PushAnswered{
+        answer->push, answer->status == wire::PushStatus::kept ? PushEnd::kept : PushEnd::refused});
+  } else if (const auto* cancel = std::get_if<wire::Cancel>(&message.message)) {
+    tell(event::PeerCancel{message.from, cancel->request});
+  } else if (const auto* ping = std::get_if<wire::Ping>(&message.message)) {
+    parts_.peers->pong(message.from, ping->number);
+  } else if (std::holds_alternative<wire::Goodbye>(message.message)) {
+    tell(event::PeerDown{message.from});
+  }
+}
+
+}  // namespace foreload

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/loader/probe.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <ctime>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "foreload/base/random.h"
+#include "foreload/loader/probe_level.h"
+
+namespace foreload {
+namespace probing {
+
+Result<double> blocking_rate(unsigned threads, Seconds time, const Blocking& request) {
+  std::mutex mutex;  // guards the two below
+  double bytes = 0;
+  std::optional<Error> failed;
+  std::atomic<bool> stop{false};
+  TimeWindow window;  // set before the threads are let go
+  std::latch ready(1);
+  const auto work = [&](unsigned thread) {
+    ready.wait();
+    double mine = 0;
+    for (uint64_t number = 0; !stop; ++number) {
+      const auto begin = Clock::now();
+      if (begin >= window.end) break;
+      auto got = request(thread, number);
+      if (!got) {
+        stop = true;
+        const std::scoped_lock lock(mutex);
+        failed = std::move(got).error();
+        return;
+      }
+      mine += window.share(begin, Clock::now(), *got);
+    }
+    const std::scoped_lock lock(mutex);
+    bytes += mine;
+  };
+  std::vector<std::jthread> crew;
+  try {
+    while (crew.size() + 1 < threads)
+      crew.emplace_back(work, static_cast<unsigned>(crew.size()) + 1);
+  } catch (const std::system_error&) {
+    stop = true;
+    ready.count_down();
+    return fail(ErrorKind::unreadable,
+                fmt::format("cannot measure with {} threads: the system refuses more than {}; "
+                            "raise the limit of processes",
+                            threads, crew.size() + 1));
+  }
+  const auto start = Clock::now();
+  window = {start + std::chrono::duration_cast<Clock::duration>(time / 5),
+            start + std::chrono::duration_cast<Clock::duration>(time)};
+  ready.count_down();
+  work(0);
+  crew.clear();
+  if (failed) return tl::unexpected(std::move(*failed));
+  if (bytes > 0) return bytes / window.seconds();
+  // Nobody had the CPU in all that time.
+  return blocking_rate(threads, 2 * time, request);
+}
+
+std::string now_in_utc() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+}
+
+}  // namespace probing
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace probing;
+
+std::string lower_case(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+bool is_sample(const fs::path& file, const std::vector<std::string>& extensions) {
+  if (extensions.empty()) return true;
+  const std::string name = lower_case(file.filename().native());
+  return std::ranges::any_of(
+      extensions, [&name](const std::string& end) { return name.ends_with(lower_case(end)); });
+}
+
+}  // namespace
+
+Result<DeviceProfile> probe_memory(const ProbeSettings& settings) {
+  constexpr std::array<unsigned, 3> kThreads{1, 2, 4};
+  constexpr size_t kBlocks = 640;  // of 100 KiB: more than caches hold
+  std::vector<Curve::Point> points;
+  const auto go_on = [&]() -> Result<void> {
+    if (!settings.progress || settings.progress(points.size(), kThreads.size())) return {};
+    return fail(ErrorKind::cancelled, "measuring of memory was cancelled");
+  };
+  FORELOAD_CHECK(go_on());
+  const auto from = std::make_unique<std::byte[]>(kBlocks * kBlock);
+  const auto to = std::make_unique<std::byte[]>(kBlocks * kBlock);
+  // Pages that were never written are all the same page.
+  std::memset(from.get(), 1, kBlocks * kBlock);
+  std::memset(to.get(), 1, kBlocks * kBlock);
+  for (const unsigned threads : kThreads) {
+    FORELOAD_CHECK(go_on());
+    FORELOAD_TRY(
+        const double rate,
+        blocking_rate(
+            threads, settings.time / 10, [&](unsigned thread, uint64_t number) -> Result<uint64_t> {
+              const uint64_t mixed = mix64(settings.seed ^ (number * 64 + thread));
+              // Each thread writes blocks of its own.
+              const size_t target = (mixed >> 32) % (kBlocks / threads) * threads + thread;
+              std::memcpy(to.get() + target * kBlock, from.get() + mixed % kBlocks * kBlock,
+                          kBlock);
+              return kBlock;
+            }));
+    points.push_back({static_cast<double>(threads), rate});
+  }
+  FORELOAD_TRY(Curve curve, Curve::create(std::move(points)));
+  return DeviceProfile{.name = "memory",
+                       .kind = DeviceKind::memory,
+                       .curve = std::move(curve),
+                       .measured_at = now_in_utc()};
+}
+
+DeviceKind kind_of_path(const fs::path& path, const std::vector<std::string>& extensions) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return DeviceKind::source;
+  constexpr int kSoon = 10'000;  // entries
+  fs::recursive_directory_iterator entry(path,
+                                         fs::directory_options::skip_permission_denied |
+                                             fs::directory_options::follow_directory_symlink,
+                                         error);
+  for (int i = 0; i < kSoon && !error && entry != fs::end(entry); ++i, entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->path().filename() == "foreload-1")
+      entry.disable_recursion_pending();
+    else if (is_sample(entry->path(), extensions) && entry->is_regular_file(ignored))
+      return DeviceKind::source;
+  }
+  return DeviceKind::disk;
+}
+
+}  // namespace foreload

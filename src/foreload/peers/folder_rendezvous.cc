@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "foreload/base/files.h"
+#include "foreload/peers/rendezvous.h"
+
+namespace foreload {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Letters, digits, '-' and '_' as they are, all else as %XX, so that a key is one file name that
+// starts with no dot.
+std::string file_name(const std::string& key) {
+  std::string name;
+  for (const char c : key) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_';
+    name += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return name;
+}
+
+class FolderRendezvous final : public Rendezvous {
+ public:
+  explicit FolderRendezvous(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  Result<void> put(const std::string& key, const std::string& value) override {
+    FORELOAD_CHECK(valid(key));
+    if (value.size() > kMostValueBytes) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("cannot put {} into the rendezvous: {} bytes, at most {} are allowed",
+                              key, value.size(), kMostValueBytes));
+    }
+    const auto file = folder_ / file_name(key);
+    if (const int error = replace_file(file, std::as_bytes(std::span(value)))) {
+      return unreachable("write", file, error);
+    }
+    return {};
+  }
+
+  Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) override {
+    FORELOAD_CHECK(valid(key));
+    const auto deadline = Clock::now() + timeout;
+    const auto file = folder_ / file_name(key);
+    std::chrono::milliseconds pause(2);
+    for (;;) {
+      const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+      if (fd >= 0) return read_value(fd, file);
+      if (errno != ENOENT && errno != ESTALE) return unreachable("read", file, errno);
+      const auto now = Clock::now();
+      if (now >= deadline) {
+        return fail(ErrorKind::cancelled, fmt::format("{} did not appear in time", file.string()));
+      }
+      std::this_thread::sleep_for(
+          std::min<Clock::duration>(pause, deadline - now + std::chrono::milliseconds(1)));
+      pause = std::min(2 * pause, std::chrono::milliseconds(50));
+      // Network file systems remember for many seconds that a file was not there, but not across a
+      // listing of its folder.
+      if (DIR* listing = ::opendir(folder_.c_str())) {
+        while (::readdir(listing) != nullptr) {
+        }
+        ::closedir(listing);
+      }
+    }
+  }
+
+ private:
+  static Result<void> valid(const std::string& key) {
+    if (!key.empty() && key.size() <= kMostKeyBytes) return {};
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot use a rendezvous key of {} bytes: 1 to {} are allowed",
+                            key.size(), kMostKeyBytes));
+  }
+  static tl::unexpected<Error> unreachable(const char* action, const std::filesystem::path& file,
+                                           int error) {
+    return fail(ErrorKind::unreadable,
+                fmt::format("cannot {} {} of the rendezvous: {}. Check that all ranks share this "
+                            "folder and may write to it",
+                            action, file.string(), std::strerror(error)));
+  }
+  // Files appear whole, by a rename.
+  static Result<std::string> read_value(int fd, const std::filesystem::path& file) {
+    std::string value(kMostValueBytes + 1, '\0');
+    size_t size = 0;
+    ssize_t got = 0;
+    do {
+      got = ::read(fd, value.data() + size, value.size() - size);
+      if (got > 0) size += static_cast<size_t>(got);
+    } while (got > 0 || (got < 0 && errno == EINTR));
+    const int error = got < 0 ? errno : size > kMostValueBytes ? EFBIG : 0;
+    ::close(fd);
+    if (error != 0) return unreachable("read", file, error);
+    value.resize(size);
+    return value;
+  }
+
+  const std::filesystem::path folder_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Rendezvous>> folder_rendezvous(const std::filesystem::path& folder,
+                                                      const std::string& job) {
+  if (job.empty()) return fail(ErrorKind::invalid, "the rendezvous folder needs a name of the job");
+  auto own = folder / file_name(job);
+  std::error_code error;
+  std::filesystem::create_directories(own, error);
+  if (error) {
+    return fail(
+        ErrorKind::unreadable,
+        fmt::format("cannot make the rendezvous folder {}: {}. Name a folder that all ranks "
+                    "share and may write to",
+                    own.string(), error.message()));
+  }
+  return std::make_unique<FolderRendezvous>(std::move(own));
+}
+
+}  // namespace foreload

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/peers/interfaces.h"
+
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include <fmt/format.h>
+
+namespace foreload {
+namespace {
+
+bool same_address(const sockaddr* a, const sockaddr_storage& b) {
+  if (a == nullptr || a->sa_family != b.ss_family) return false;
+  if (b.ss_family == AF_INET) {
+    return std::memcmp(&reinterpret_cast<const sockaddr_in*>(a)->sin_addr,
+                       &reinterpret_cast<const sockaddr_in&>(b).sin_addr, sizeof(in_addr)) == 0;
+  }
+  return b.ss_family == AF_INET6 &&
+         std::memcmp(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6&>(b).sin6_addr, sizeof(in6_addr)) == 0;
+}
+
+tl::unexpected<Error> no_way(const std::string& host, const char* why) {
+  return fail(
+      ErrorKind::unreadable,
+      fmt::format("cannot find the network interface towards {}: {}. Check the name, or name "
+                  "the interface",
+                  host, why));
+}
+
+// The own address on the way there.
+bool local_address(const addrinfo& there, sockaddr_storage& own) {
+  const int fd = ::socket(there.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  socklen_t size = sizeof own;
+  // For datagrams this only chooses the way.
+  const bool found = ::connect(fd, there.ai_addr, there.ai_addrlen) == 0 &&
+                     ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0;
+  ::close(fd);
+  return found;
+}
+
+}  // namespace
+
+Result<std::string> interface_towards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  if (const int error = ::getaddrinfo(host.c_str(), "9", &hints, &list)) {
+    return no_way(host, ::gai_strerror(error));
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> there(list, ::freeaddrinfo);
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return no_way(host, std::strerror(errno));
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> interfaces(all, ::freeifaddrs);
+  for (const addrinfo* address = list; address != nullptr; address = address->ai_next) {
+    sockaddr_storage own{};
+    if (!local_address(*address, own)) continue;
+    for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+      if (same_address(each->ifa_addr, own)) return std::string(each->ifa_name);
+    }
+  }
+  return no_way(host, "there is no route");
+}
+
+}  // namespace foreload

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/peers/secret.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace foreload {
+namespace {
+
+constexpr char kRemedy[] = "Make one with `openssl rand -hex 32`";
+
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+Result<JobSecret> parse_secret(std::string_view text, const std::string& where) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kSpace);
+  text = begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+  JobSecret secret{};
+  bool good = text.size() == 2 * secret.size();
+  for (size_t i = 0; good && i < secret.size(); ++i) {
+    const int high = digit(text[2 * i]);
+    const int low = digit(text[2 * i + 1]);
+    good = high >= 0 && low >= 0;
+    if (good) secret[i] = static_cast<std::byte>(high << 4 | low);
+  }
+  if (good && secret != JobSecret{}) return secret;
+  return fail(
+      ErrorKind::invalid,
+      fmt::format("the job's secret in {} is not 64 hexadecimal digits. {}", where, kRemedy));
+}
+
+Result<JobSecret> read_secret(const std::filesystem::path& file) {
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  struct stat about{};
+  if (fd < 0 || ::fstat(fd, &about) != 0) {
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    return fail(ErrorKind::unreadable, fmt::format("cannot read the job's secret from {}: {}",
+                                                   file.string(), std::strerror(error)));
+  }
+  char text[256] = "";
+  const bool regular = S_ISREG(about.st_mode);
+  const ssize_t got = regular ? ::read(fd, text, sizeof text) : 0;
+  ::close(fd);
+  if (!regular || about.st_uid != ::geteuid() || (about.st_mode & 077) != 0) {
+    return fail(ErrorKind::invalid,
+                fmt::format("the file of the job's secret, {}, can be used by others: it must be a "
+                            "plain file of this user with mode 0600. Run chmod 600 {}, and change "
+                            "the secret if others may have seen it",
+                            file.string(), file.string()));
+  }
+  return parse_secret({text, static_cast<size_t>(got < 0 ? 0 : got)}, file.string());
+}
+
+Result<JobSecret> secret_from_environment() {
+  if (const char* text = std::getenv("FORELOAD_SECRET"))
+    return parse_secret(text, "FORELOAD_SECRET");
+  if (const char* file = std::getenv("FORELOAD_SECRET_FILE")) return read_secret(file);
+  return fail(
+      ErrorKind::invalid,
+      fmt::format("ranks that talk over UCX need a secret of the job: set FORELOAD_SECRET, or "
+                  "FORELOAD_SECRET_FILE to a file of mode 0600, the same on all ranks. {}",
+                  kRemedy));
+}
+
+Result<JobSecret> draw_secret() {
+  JobSecret secret;
+  if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
+    return fail(ErrorKind::unreadable,
+                fmt::format("cannot draw a secret: {}", std::strerror(errno)));
+  }
+  return secret;
+}
+
+std::string secret_text(const JobSecret& secret) {
+  std::string text;
+  for (const std::byte byte : secret) text += fmt::format("{:02x}", std::to_integer<int>(byte));
+  return text;
+}
+
+}  // namespace foreload

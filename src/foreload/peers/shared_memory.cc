@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/peers/shared_memory.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "foreload/base/hash.h"
+#include "foreload/peers/own_thread.h"
+
+namespace foreload {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+struct Address {
+  sockaddr_un socket{};
+  socklen_t size = 0;
+};
+
+// In the abstract namespace: a name that begins with a zero byte and vanishes with its process.
+Address address_of(const std::string& job, uint32_t rank) {
+  const std::string name =
+      fmt::format("foreload-{}-{}", Digester().add(std::string_view(job)).digest().hex(), rank);
+  Address address;
+  address.socket.sun_family = AF_UNIX;
+  std::memcpy(address.socket.sun_path + 1, name.data(), name.size());
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+const sockaddr* raw(const Address& address) {
+  return reinterpret_cast<const sockaddr*>(&address.socket);
+}
+
+bool same_user(int connection) {
+  ucred other{};
+  socklen_t size = sizeof other;
+  return ::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 &&
+         other.uid == ::geteuid();
+}
+
+// One byte with the descriptor, or a byte alone: nothing is published yet.
+void answer(int connection, int memory) {
+  char byte = memory >= 0 ? 'y' : 'n';
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (memory >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(rights), &memory, sizeof memory);
+  }
+  // A new connection has room for it; whoever does not read has itself to blame.
+  ::sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// A descriptor; -1: not yet, -2: no answer in time.
+int read_answer(int connection, Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  pollfd polled{connection, POLLIN, 0};
+  if (::poll(&polled, 1, static_cast<int>(std::clamp<int64_t>(left, 0, INT32_MAX))) <= 0) return -2;
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  if (::recvmsg(connection, &message, MSG_CMSG_CLOEXEC) != 1) return -1;
+  const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
+      rights->cmsg_len != CMSG_LEN(sizeof(int))) {
+    return -1;
+  }
+  int memory = -1;
+  std::memcpy(&memory, CMSG_DATA(rights), sizeof memory);
+  return memory;
+}
+
+class UnixSharedMemory final : public SharedMemory {
+ public:
+  UnixSharedMemory(std::string job, int listener)
+      : job_(std::move(job)), listener_(listener), end_(::eventfd(0, EFD_CLOEXEC)) {
+    thread_ = peers::start_own_thread("fl-shared-mem", [this] { serve(); });
+  }
+  ~UnixSharedMemory() override {
+    ::eventfd_write(end_, 1);
+    thread_.join();
+    ::close(end_);
+    ::close(listener_);
+    if (memory_ >= 0) ::close(memory_);
+  }
+
+  Result<void> publish(int memory) override {
+    // Again by its name in /proc, which gives a descriptor for reading only.
+    const int readable =
+        ::open(fmt::format("/proc/self/fd/{}", memory).c_str(), O_RDONLY | O_CLOEXEC);
+    if (readable < 0 || ::fcntl(memory, F_ADD_SEALS, kSeals) != 0) {
+      const int error = errno;
+      if (readable >= 0) ::close(readable);
+      return fail(ErrorKind::unreadable,
+                  fmt::format("cannot share memory with other ranks on this host: {}. It must be a "
+                              "memfd that may be sealed",
+                              std::strerror(error)));
+    }
+    int before = -1;
+    if (memory_.compare_exchange_strong(before, readable)) return {};
+    ::close(readable);
+    return fail(ErrorKind::invalid, "this rank has published its memory already");
+  }
+
+  Result<SharedDescriptor> fetch(uint32_t rank, std::chrono::milliseconds timeout) override {
+    const auto deadline = Clock::now() + timeout;
+    const Address address = address_of(job_, rank);
+    std::chrono::milliseconds pause(1);
+    for (;;) {
+      int memory = -1;
+      const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+      if (::connect(fd, raw(address), address.size) == 0) {
+        if (!same_user(fd)) {
+          ::close(fd);
+          return foreign(rank, "it belongs to another user");
+        }
+        memory = read_answer(fd, deadline);
+      }
+      ::close(fd);
+      if (memory >= 0) return checked(rank, SharedDescriptor(memory));
+      if (memory == -2 || Clock::now() + pause >= deadline) {
+        return fail(
+            ErrorKind::cancelled,
+            fmt::format("rank {} did not give its memory in time; it is read over the network",
+                        rank));
+      }
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, std::chrono::milliseconds(50));
+    }
+  }
+
+ private:
+  static tl::unexpected<Error> foreign(uint32_t rank, const char* why) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("cannot use the memory that answers for rank {} on this host: {}. Run all "
+                    "ranks of a job as one user and with the same version of foreload",
+                    rank, why));
+  }
+  static Result<SharedDescriptor> checked(uint32_t rank, SharedDescriptor memory) {
+    // A file that may shrink would kill whoever has it mapped.
+    const int seals = ::fcntl(memory.get(), F_GET_SEALS);
+    if (seals < 0 || (seals & kSeals) != kSeals) return foreign(rank, "its size is not sealed");
+    return memory;
+  }
+  void serve() {
+    for (;;) {
+      pollfd polled[] = {{end_, POLLIN, 0}, {listener_, POLLIN, 0}};
+      if (::poll(polled, 2, -1) < 0 && errno != EINTR) return;
+      if (polled[0].revents != 0) return;
+      const int connection = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (connection < 0) continue;
+      if (same_user(connection)) answer(connection, memory_);
+      ::close(connection);
+    }
+  }
+
+  const std::string job_;
+  const int listener_;
+  const int end_;
+  std::atomic<int> memory_ = -1;
+  std::thread thread_;
+};
+
+}  // namespace
+
+SharedDescriptor::~SharedDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+uint64_t host_number(const std::string& name) {
+  std::string text = name;
+  if (name.empty()) {
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
+    struct stat network{};
+    if (::stat("/proc/self/ns/net", &network) == 0) text += fmt::format("/{}", network.st_ino);
+  }
+  return std::max<uint64_t>(1, checksum64(std::as_bytes(std::span(text))));
+}
+
+Result<std::unique_ptr<SharedMemory>> SharedMemory::open(const std::string& job, uint32_t rank) {
+  const Address address = address_of(job, rank);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0 || ::bind(fd, raw(address), address.size) != 0 || ::listen(fd, 512) != 0) {
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    if (error == EADDRINUSE) {
+      return fail(
+          ErrorKind::invalid,
+          fmt::format("rank {} of this job runs on this host already. Give every rank its own "
+                      "number and every job its own name",
+                      rank));
+    }
+    return fail(ErrorKind::unreadable,
+                fmt::format("cannot open the Unix socket of rank {} for shared memory: {}", rank,
+                            std::strerror(error)));
+  }
+  return std::make_unique<UnixSharedMemory>(job, fd);
+}
+
+}  // namespace foreload

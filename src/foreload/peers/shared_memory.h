@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How ranks on one host get at each other's memory: a rank publishes a memfd, another one fetches
+// it, maps it and reads, without its owner doing anything: also while the owner is stopped. What
+// lies where in the memory is not known here. The descriptor passes over a Unix socket in the
+// abstract namespace, between processes of the same user only, and nothing of it is left when a
+// process dies.
+//
+// Any thread may call.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "foreload/base/result.h"
+
+namespace foreload {
+
+// The same number for processes that can share memory: same host since it was started, same network
+// namespace (abstract sockets are part of it). A name given takes the place of all that, so that
+// ranks on one host can count as ranks on several. Never 0.
+uint64_t host_number(const std::string& name = "");
+
+// A descriptor that closes itself.
+class SharedDescriptor {
+ public:
+  explicit SharedDescriptor(int fd) : fd_(fd) {}
+  SharedDescriptor(SharedDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  SharedDescriptor& operator=(SharedDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~SharedDescriptor();
+  int get() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+class SharedMemory {
+ public:
+  // `job` is the same on all ranks of a job and no other job's. Fails with `invalid` if this rank
+  // of this job is there already, `unreadable` if the system refuses.
+  static Result<std::unique_ptr<SharedMemory>> open(const std::string& job, uint32_t rank);
+  // Mapped memory stays, here and where it was fetched.
+  virtual ~SharedMemory() = default;
+
+  // Lets the ranks of this job on this host fetch this memfd, and seals it: its size cannot change
+  // any more. They get it for reading only. The caller's descriptor may be closed afterwards. Once.
+  virtual Result<void> publish(int memory) = 0;
+  // The memory that a rank published; waits until it does. Its size is that of the file and never
+  // changes. Fails with `cancelled` when the time is over, `invalid` if what answers is not this
+  // user's or not sealed.
+  virtual Result<SharedDescriptor> fetch(uint32_t rank, std::chrono::milliseconds timeout) = 0;
+};
+
+}  // namespace foreload

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of the policy that deals with peers: who keeps a sample, what this rank serves, pushes
+// and waits for, and who is dead.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+#include "foreload/base/random.h"
+#include "foreload/policy/policy.h"
+
+namespace foreload {
+
+void Policy::begin_peers() {
+  const uint32_t ranks = plan_->job().ranks;
+  const uint64_t samples = plan_->sizes().samples();
+  peers_.resize(ranks);
+  for_peer_.resize(ranks);
+  peer_limiters_.assign(ranks, Limiter(settings_.peer_limiter));
+  came_.resize(samples);
+  seen_.resize(samples);
+  unkept_.resize(samples);
+  unsure_ = settings_.given_lists;
+  for (const Held& copy : plan_->job().held) {
+    seen_[copy.sample] = true;
+    if (copy.rank == settings_.rank) came_[copy.sample] = true;
+  }
+  for (uint32_t tier = 0; tier < tiers_.size(); ++tier)
+    spare_.push_back(plan_->capacities().at(settings_.rank, tier));
+  for (uint64_t sample = 0; sample < samples; ++sample) {
+    const Owner owner = plan_->placement().owner(sample);
+    if (owner.rank != settings_.rank) continue;
+    const uint64_t size = plan_->sizes()[sample];
+    spare_[owner.tier] -= std::min(spare_[owner.tier], size);
+    const uint32_t backing = plan_->placement().backing(sample);
+    if (backing != kNoTier) spare_[backing] -= std::min(spare_[backing], size);
+  }
+}
+
+uint32_t Policy::keeper_of(uint64_t sample) const {
+  const uint32_t owner = plan_->placement().owner(sample).rank;
+  if (owner == kNoOwner || unkept_[sample]) return kNoOwner;
+  if (owner == settings_.rank || peers_[owner].up) return owner;
+  // What the dead owned goes to the survivor that a hash names: all who know of the same deaths
+  // name the same, and the others only ask in vain.
+  uint32_t best = settings_.rank;
+  uint64_t most = 0;
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (rank != settings_.rank && !peers_[rank].up) continue;
+    const uint64_t score = mix64(mix64(sample) + rank);
+    if (score >= most) {
+      most = score;
+      best = rank;
+    }
+  }
+  return best;
+}
+
+uint32_t Policy::first_reader(uint64_t sample) const {
+  const ReaderTable* table = plan_->table();
+  if (table == nullptr) return kNoOwner;
+  for (uint32_t row = 0; row < table->epochs(); ++row) {
+    const uint32_t rank = table->reader(row, sample);
+    if (rank < table->ranks()) return rank;
+  }
+  return kNoOwner;
+}
+
+// The tier that has room for a sample of a dead rank, or has it.
+uint32_t Policy::adopting_tier(uint64_t sample) const {
+  if (const auto found = adopted_.find(sample); found != adopted_.end())
+    return tier_alive_[found->second] ? found->second : kNoTier;
+  for (uint32_t tier = 0; tier < spare_.size(); ++tier)
+    if (tier_alive_[tier] && spare_[tier] >= plan_->sizes()[sample]) return tier;
+  return kNoTier;
+}
+
+void Policy::adopt(uint64_t sample, uint32_t tier) {
+  if (!adopted_.emplace(sample, tier).second) return;
+  spare_[tier] -= plan_->sizes()[sample];
+  ++totals_.adopted;
+}
+
+bool Policy::was_read(uint64_t sample) const {
+  return unsure_ || seen_[sample];
+}
+
+void Policy::mark_seen(const KnownEpoch& known, const Sharding& sharding) {
+  std::array<uint64_t, 1024> ids{};
+  const uint64_t end = std::min(sharding.samples, sharding.start + sharding.total());
+  for (uint64_t first = sharding.start; first < end; first += ids.size()) {
+    const std::span<uint64_t> some(ids.data(), std::min<uint64_t>(ids.size(), end - first));
+    known.order->read(first, some);
+    for (const uint64_t id : some) seen_[id] = true;
+  }
+}
+
+// Whether the first reader of a sample that this rank owns will push it.
+bool Policy::may_expect(uint64_t sample) const {
+  if (unsure_ || came_[sample] || plan_->placement().owner(sample).rank != settings_.rank)
+    return false;
+  const uint32_t from = first_reader(sample);
+  return from != kNoOwner && from != settings_.rank && peers_[from].up && !peers_[from].late &&
+         tier_alive_[plan_->placement().owner(sample).tier];
+}
+
+// It does not come: who waits here reads it, peers are told to.
+void Policy::end_expecting(uint64_t sample, Actions& actions) {
+  expected_.erase(sample);
+  on_its_way_[sample] = OnItsWay::no;
+  came_[sample] = true;  // or as good as
+  wake_waiters(sample, actions);
+}
+
+// Peers' requests.
+
+void Policy::handle(const event::PeerHeard& e, RunTime now, Actions&) {
+  if (with_peers()) peers_[e.rank].heard = now;
+}
+
+void Policy::handle(const event::PeerRequest& e, RunTime now, Actions& actions) {
+  if (!with_peers() || !peers_[e.rank].up) return;
+  peers_[e.rank].heard = now;
+  const Ask ask{e.rank, e.request, now};
+  if (copies_[e.sample] != 0) return serve({ask, e.sample}, actions);
+  const bool own = plan_->placement().owner(e.sample).rank == settings_.rank;
+  if (on_its_way_[e.sample] == OnItsWay::no) {
+    if (may_expect(e.sample)) {
+      on_its_way_[e.sample] = OnItsWay::expected;
+      expected_[e.sample] = {first_reader(e.sample), now};
+    } else if (!own || unsure_ || came_[e.sample] || peers_[settings_.rank].late ||
+               first_reader(e.sample) != settings_.rank) {
+      return refuse(ask, actions);
+    }  // else this rank reads it itself, when its turn comes
+  }
+  uint32_t tier = 0;
+  if (!keeps(e.sample, tier)) return refuse(ask, actions);
+  parked_[e.sample].push_back(ask);
+}
+
+void Policy::handle(const event::PeerCancel& e, RunTime now, Actions&) {
+  if (!with_peers()) return;
+  peers_[e.rank].heard = now;
+  auto is_it = [&e](const Ask& ask) { return ask.rank == e.rank && ask.number == e.request; };
+  for (auto asks = parked_.begin(); asks != parked_.end();) {
+    std::erase_if(asks->second, is_it);
+    asks = asks->second.empty() ? parked_.erase(asks) : std::next(asks);
+  }
+  std::erase_if(to_serve_, [&](const ToServe& wanted) { return is_it(wanted.ask); });
+}
+
+void Policy::refuse(const Ask& ask, Actions& actions) {
+  if (!peers_[ask.rank].up) return;
+  ++totals_.refused;
+  actions.push_back(action::Refuse{ask.rank, ask.number});
+}
+
+void Policy::answer_parked(uint64_t sample, Actions& actions) {
+  const auto found = parked_.find(sample);
+  if (found == parked_.end()) return;
+  const std::vector<Ask> asks = std::move(found->second);
+  parked_.erase(found);
+  for (const Ask& ask : asks) {
+    if (copies_[sample] != 0)
+      serve({ask, sample}, actions);
+    else
+      refuse(ask, actions);
+  }
+}
+
+void Policy::serve(const ToServe& wanted, Actions& actions) {
+  const uint64_t size = plan_->sizes()[wanted.sample];
+  if (!to_serve_.empty() || (serving_bytes_ > 0 && serving_bytes_ + size > settings_.serve_bytes)) {
+    to_serve_.push_back(wanted);
+    return;
+  }
+  serving_bytes_ += size;
+  actions.push_back(action::Serve{wanted.ask.rank, wanted.ask.number, wanted.sample,
+                                  static_cast<uint32_t>(std::countr_zero(copies_[wanted.sample]))});
+}
+
+void Policy::handle(const event::Served& e, RunTime, Actions& actions) {
+  if (!with_peers()) return;
+  serving_bytes_ -= plan_->sizes()[e.sample];
+  if (e.ok) {
+    ++totals_.served;
+  } else {
+    copies_[e.sample] &= static_cast<Copies>(~bit(e.tier));
+    to_serve_.push_front({{e.rank, e.request}, e.sample});  // from another copy, or refused
+  }
+  std::deque<ToServe> waiting = std::exchange(to_serve_, {});
+  while (!waiting.empty() && to_serve_.empty()) {
+    const ToServe next = waiting.front();
+    waiting.pop_front();
+    if (!peers_[next.ask.rank].up) continue;
+    if (copies_[next.sample] != 0)
+      serve(next, actions);
+    else
+      refuse(next.ask, actions);
+  }
+  to_serve_.insert(to_serve_.end(), waiting.begin(), waiting.end());
+}
+
+// Pushes to this rank.
+
+void Policy::handle(const event::PeerPush& e, RunTime now, Actions& actions) {
+  if (!with_peers() || !peers_[e.rank].up) return;
+  peers_[e.rank].heard = now;
+  peers_[e.rank].late = false;
+  uint32_t tier = 0;
+  if (copies_[e.sample] != 0) {
+    actions.push_back(action::AnswerPush{e.rank, e.push, PushEnd::kept});
+    return;
+  }
+  if (!keeps(e.sample, tier)) {
+    actions.push_back(action::AnswerPush{e.rank, e.push, PushEnd::refused});
+    if (on_its_way_[e.sample] == OnItsWay::expected) end_expecting(e.sample, actions);
+    return;
+  }
+  came_[e.sample] = true;
+  std::vector<Ask>& pushes = pushed_in_[e.sample];
+  pushes.push_back({e.rank, e.push, now});
+  if (pushes.size() > 1) return;  // one of them is being placed
+  if (on_its_way_[e.sample] == OnItsWay::placing) return;
+  expected_.erase(e.sample);
+  if (on_its_way_[e.sample] != OnItsWay::arriving) on_its_way_[e.sample] = OnItsWay::placing;
+  const bool own = plan_->placement().owner(e.sample).rank == settings_.rank;
+  if (!own) adopt(e.sample, tier);
+  auto place_on = [&](uint32_t where) {
+    if (where > 0) placing_bytes_ += plan_->sizes()[e.sample];
+    actions.push_back(action::PlacePushed{e.rank, e.push, e.sample, where});
+  };
+  place_on(tier);
+  const uint32_t backing = plan_->placement().backing(e.sample);
+  if (own && backing != kNoTier && tier_alive_[backing]) place_on(backing);
+}
+
+void Policy::answer_pushes(uint64_t sample, bool kept, Actions& actions) {
+  const auto found = pushed_in_.find(sample);
+  if (found == pushed_in_.end()) return;
+  for (const Ask& push : found->second) {
+    if (peers_[push.rank].up)
+      actions.push_back(
+          action::AnswerPush{push.rank, push.number, kept ? PushEnd::kept : PushEnd::refused});
+  }
+  pushed_in_.erase(found);
+}
+
+// Pushes of this rank.
+
+void Policy::push(const Request& request, uint64_t id, Actions& actions) {
+  const uint32_t keeper = keeper_of(request.sample);
+  if (keeper == kNoOwner || keeper == settings_.rank || request.place.batch == kNoBatch) return;
+  if (past_the_end(batch_of(request.place.batch)->epoch + 1)) return;  // nobody would read it
+  const uint64_t number = next_push_++;
+  pushes_[number] = {keeper, request.sample, now_};
+  pushing_bytes_ += plan_->sizes()[request.sample];
+  actions.push_back(action::HoldPush{number, id, request.sample, request.place});
+  peers_[keeper].pushes.push_back(number);
+  send_pushes(keeper, actions);
+}
+
+void Policy::send_pushes(uint32_t rank, Actions& actions) {
+  Peer& peer = peers_[rank];
+  const uint64_t room = settings_.push_bytes / peers_.size();
+  while (!peer.pushes.empty()) {
+    OutgoingPush& push = pushes_.at(peer.pushes.front());
+    const uint64_t size = plan_->sizes()[push.sample];
+    if (peer.pushing_bytes > 0 && peer.pushing_bytes + size > room) return;
+    push.sent = true;
+    push.since = now_;
+    // At least one byte, so that samples without bytes go one by one too.
+    peer.pushing_bytes += std::max<uint64_t>(size, 1);
+    actions.push_back(action::SendPush{peer.pushes.front(), rank, push.sample});
+    peer.pushes.pop_front();
+  }
+}
+
+void Policy::handle(const event::PushAnswered& e, RunTime now, Actions& actions) {
+  const auto push = pushes_.find(e.push);
+  if (push == pushes_.end()) return;
+  const uint32_t rank = push->second.rank;
+  peers_[rank].heard = now;
+  if (e.end == PushEnd::refused) unkept_[push->second.sample] = true;
+  end_push(push, e.end == PushEnd::kept, actions);
+  send_pushes(rank, actions);
+}
+
+void Policy::end_push(std::map<uint64_t, OutgoingPush>::iterator push, bool kept,
+                      Actions& actions) {
+  const uint64_t size = plan_->sizes()[push->second.sample];
+  pushing_bytes_ -= size;
+  if (push->second.sent) peers_[push->second.rank].pushing_bytes -= std::max<uint64_t>(size, 1);
+  ++(kept ? totals_.pushed : totals_.push_failed);
+  actions.push_back(action::EndPush{push->first});
+  pushes_.erase(push);
+}
+
+// Life and death.
+
+bool Policy::peers_owe_something() const {
+  return !expected_.empty() || !pushes_.empty() || !parked_.empty();
+}
+
+void Policy::look_after_peers(Actions& actions) {
+  // Since when each peer owes something.
+  std::map<uint32_t, RunTime> owed;
+  auto owes = [&owed](uint32_t rank, RunTime since) {
+    const auto [entry, is_new] = owed.try_emplace(rank, since);
+    if (!is_new) entry->second = std::min(entry->second, since);
+  };
+  for (const Request& request : requests_)
+    if (request.active && request.from.kind == Origin::Kind::peer)
+      owes(request.from.number, request.begin);
+  std::vector<uint64_t> late;
+  for (const auto& [sample, expected] : expected_) {
+    owes(expected.from, expected.since);
+    if (now_ - expected.since >= settings_.push_patience) late.push_back(sample);
+  }
+  for (const auto& [number, push] : pushes_)
+    if (push.sent) owes(push.rank, push.since);
+  for (const uint64_t sample : late) {
+    peers_[expected_.at(sample).from].late = true;
+    end_expecting(sample, actions);
+  }
+  for (auto asks = parked_.begin(); asks != parked_.end();) {
+    std::vector<Ask>& waiting = asks->second;
+    while (!waiting.empty() && now_ - waiting.front().since >= settings_.push_patience) {
+      if (on_its_way_[asks->first] == OnItsWay::no) peers_[settings_.rank].late = true;
+      refuse(waiting.front(), actions);
+      waiting.erase(waiting.begin());
+    }
+    asks = waiting.empty() ? parked_.erase(asks) : std::next(asks);
+  }
+  for (const auto& [rank, since] : owed) {
+    Peer& peer = peers_[rank];
+    const RunTime silent = now_ - std::max(peer.heard, since);
+    if (silent >= settings_.peer_timeout) {
+      lose_peer(rank, actions);
+    } else if (silent >= settings_.peer_timeout / 4 &&
+               now_ - std::max(peer.pinged, since) >= settings_.peer_timeout / 4) {
+      peer.pinged = now_;
+      actions.push_back(action::Ping{rank});
+    }
+  }
+}
+
+void Policy::handle(const event::PeerDown& e, RunTime, Actions& actions) {
+  if (with_peers()) lose_peer(e.rank, actions);
+}
+
+void Policy::lose_peer(uint32_t rank, Actions& actions) {
+  Peer& peer = peers_[rank];
+  if (!peer.up) return;
+  peer.up = false;
+  ++totals_.dead_peers;
+  actions.push_back(action::DropPeer{rank});
+  drop_asks_of(rank);
+  peer.pushes.clear();
+  for (auto push = pushes_.begin(); push != pushes_.end();) {
+    const auto next = std::next(push);
+    if (push->second.rank == rank) end_push(push, false, actions);
+    push = next;
+  }
+  std::vector<uint64_t> never;
+  for (const auto& [sample, expected] : expected_)
+    if (expected.from == rank) never.push_back(sample);
+  for (const uint64_t sample : never) end_expecting(sample, actions);
+  // What it was asked for comes from somewhere else.
+  std::vector<BatchPlace> places(for_peer_[rank].begin(), for_peer_[rank].end());
+  for_peer_[rank].clear();
+  peers_wanted_.erase(rank);
+  for (uint32_t slot = 0; slot < requests_.size(); ++slot) {
+    const Request request = requests_[slot];
+    if (!request.active || request.from != Origin{Origin::Kind::peer, rank}) continue;
+    actions.push_back(action::Cancel{uint64_t{request.generation} << 32 | slot});
+    peer_limiters_[rank].finish(now_, 0);
+    end(slot);
+    if (request.rival != kAlone)
+      leave_to_rival(request);
+    else
+      places.push_back(request.place);
+  }
+  std::sort(places.begin(), places.end());  // what is needed first is asked for first
+  for (const BatchPlace& place : places) {
+    Entry& entry = *entry_of(place);
+    entry.state = State::waiting;
+    on_its_way_[entry.sample] = OnItsWay::no;
+    queue(place);
+  }
+}
+
+void Policy::drop_asks_of(uint32_t rank) {
+  for (auto asks = parked_.begin(); asks != parked_.end();) {
+    std::erase_if(asks->second, [rank](const Ask& ask) { return ask.rank == rank; });
+    asks = asks->second.empty() ? parked_.erase(asks) : std::next(asks);
+  }
+  std::erase_if(to_serve_, [rank](const ToServe& wanted) { return wanted.ask.rank == rank; });
+}
+
+// A seek: nobody knows any more what was read and what is still to come.
+void Policy::forget_peers_work(Actions& actions) {
+  unsure_ = true;
+  for (auto& queued : for_peer_) queued.clear();
+  peers_wanted_.clear();
+  for (const auto& [sample, expected] : expected_) on_its_way_[sample] = OnItsWay::no;
+  expected_.clear();
+  for (const auto& [sample, asks] : parked_) {
+    if (on_its_way_[sample] == OnItsWay::placing) continue;  // it comes nevertheless
+    for (const Ask& ask : asks) refuse(ask, actions);
+  }
+  std::erase_if(
+      parked_, [this](const auto& entry) { return on_its_way_[entry.first] != OnItsWay::placing; });
+}
+
+}  // namespace foreload

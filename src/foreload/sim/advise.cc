@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/sim/advise.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "foreload/base/bytes.h"
+#include "foreload/sim/foreload_training.h"
+#include "foreload/sim/simulate.h"
+
+namespace foreload::sim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Below this share nobody notices.
+constexpr double kNoticeable = 0.03;
+// A cheap change is good enough if it gains this share of what the best one gains.
+constexpr double kGoodEnough = 0.5;
+
+struct Change {
+  std::string part;
+  std::string what;
+  std::function<void(Scenario&)> apply;
+};
+
+Curve times(const Curve& curve, double factor) {
+  std::vector<Curve::Point> points(curve.points().begin(), curve.points().end());
+  for (Curve::Point& point : points) point.rate *= factor;
+  return *Curve::create(std::move(points));
+}
+
+std::string rate_text(double rate) {
+  return format_bytes(static_cast<uint64_t>(rate)) + "/s";
+}
+
+double best_rate(const Curve& curve) {
+  return std::ranges::max(curve.points(), {}, &Curve::Point::rate).rate;
+}
+
+// Twice what a tier has; where it has less than a tenth of its part of the data set, all of that.
+uint64_t more(uint64_t capacity, uint64_t part) {
+  return capacity < part / 10 ? part : 2 * capacity;
+}
+
+std::vector<Change> changes_of(const Scenario& scenario, uint64_t dataset_bytes) {
+  const ClusterSettings& cluster = scenario.cluster;
+  const uint64_t part = dataset_bytes / cluster.nodes() + dataset_bytes % cluster.nodes();
+  std::vector<Change> changes;
+  for (size_t i = cluster.tiers.size(); i-- > 0;) {
+    const TierSettings& tier = cluster.tiers[i];
+    const uint64_t to = more(tier.capacity, part);
+    changes.push_back({tier.name,
+                       fmt::format("{} of {} per node instead of {}", format_bytes(to), tier.name,
+                                   format_bytes(tier.capacity)),
+                       [i, to](Scenario& s) { s.cluster.tiers[i].capacity = to; }});
+  }
+  if (cluster.nodes() > 1)
+    changes.push_back({"network",
+                       fmt::format("a network of {} instead of {}", rate_text(2 * cluster.network),
+                                   rate_text(cluster.network)),
+                       [](Scenario& s) { s.cluster.network *= 2; }});
+  const double source = best_rate(cluster.source.curve);
+  changes.push_back(
+      {"source",
+       fmt::format("a source of {} instead of {}", rate_text(2 * source), rate_text(source)),
+       [](Scenario& s) {
+         s.cluster.source.curve = times(s.cluster.source.curve, 2);
+         if (s.cluster.source_link) *s.cluster.source_link *= 2;
+       }});
+  changes.push_back({"ranks",
+                     fmt::format("{} ranks instead of {}", 2 * cluster.ranks, cluster.ranks),
+                     [](Scenario& s) { s.cluster.ranks *= 2; }});
+  return changes;
+}
+
+double mean_after_first(const std::vector<double>& epochs) {
+  if (epochs.size() < 2) return epochs.empty() ? 0 : epochs.front();
+  return std::accumulate(epochs.begin() + 1, epochs.end(), 0.0) /
+         static_cast<double>(epochs.size() - 1);
+}
+
+double gain(const Advice& advice, const Trial& trial) {
+  return (advice.seconds - trial.seconds) / advice.seconds;
+}
+
+void conclude(Advice& advice) {
+  const double waiting = 1 - advice.lower_bound_seconds / advice.seconds;
+  advice.sentences.push_back(fmt::format(
+      "Under {} the job takes {:.1f} s: the first epoch {:.1f} s, later ones {:.1f} s; computing "
+      "alone would take {:.1f} s.",
+      advice.policy, advice.seconds, advice.first_epoch_seconds, advice.later_epoch_seconds,
+      advice.lower_bound_seconds));
+  if (waiting < kNoticeable) {
+    advice.limit = "compute";
+    advice.sentences.push_back(
+        fmt::format("It is limited by computing: data is waited for in {:.1f} % of the time. "
+                    "Faster storage would change nothing; faster or more ranks would.",
+                    100 * waiting));
+    return;
+  }
+  const Trial* best = nullptr;
+  for (const Trial& trial : advice.trials) {
+    if (trial.part == "ranks") continue;
+    if (best == nullptr || trial.seconds < best->seconds) best = &trial;
+  }
+  if (best == nullptr || gain(advice, *best) < kNoticeable) {
+    advice.limit = "preprocess";
+    advice.sentences.push_back(
+        fmt::format("{:.1f} % of the time is spent waiting for data, but no single change of "
+                    "storage or network helps: preprocessing, latency or look-ahead limit it.",
+                    100 * waiting));
+    return;
+  }
+  advice.limit = best->part;
+  advice.sentences.push_back(
+      fmt::format("{:.1f} % of the time is spent waiting for data; what limits the job is the {}.",
+                  100 * waiting, best->part));
+  const auto cheapest = std::ranges::find_if(advice.trials, [&](const Trial& trial) {
+    return trial.part != "ranks" && gain(advice, trial) >= kGoodEnough * gain(advice, *best);
+  });
+  advice.sentences.push_back(
+      fmt::format("The cheapest change that helps: {} saves {:.1f} s ({:.0f} %).", cheapest->what,
+                  advice.seconds - cheapest->seconds, 100 * gain(advice, *cheapest)));
+  if (&*cheapest != best)
+    advice.sentences.push_back(fmt::format("The one that helps most: {} saves {:.1f} s ({:.0f} %).",
+                                           best->what, advice.seconds - best->seconds,
+                                           100 * gain(advice, *best)));
+}
+
+}  // namespace
+
+Result<Advice> advise(const Scenario& scenario, std::string policy, const Progress& progress) {
+  if (policy.empty()) policy = foreload_refuses(scenario) ? "nopfs" : "foreload";
+  FORELOAD_TRY(const Sizes sizes, sizes_of(scenario.dataset));
+  const std::vector<Change> changes = changes_of(scenario, sizes.total());
+  constexpr uint64_t kParts = 1000;
+  uint64_t done = 0;
+  const Progress report = [&](uint64_t part, uint64_t whole) {
+    const uint64_t now = whole == 0 ? 0 : part * kParts / whole;
+    return !progress || progress(done + now, kParts * (changes.size() + 1));
+  };
+  FORELOAD_TRY(const PolicyResult base, simulate_policy(scenario, policy, report));
+  if (!base.supported)
+    return fail(ErrorKind::invalid,
+                fmt::format("policy {} cannot run this job: {}", policy, base.reason));
+  Advice advice;
+  advice.policy = policy;
+  advice.seconds = base.outcome.seconds;
+  advice.lower_bound_seconds = base.lower_bound_seconds;
+  advice.first_epoch_seconds =
+      base.outcome.epoch_seconds.empty() ? 0 : base.outcome.epoch_seconds.front();
+  advice.later_epoch_seconds = mean_after_first(base.outcome.epoch_seconds);
+  for (const Change& change : changes) {
+    done += kParts;
+    Scenario changed = scenario;
+    change.apply(changed);
+    // More ranks may be one too many for the policy or the data set; then there is no such trial.
+    const auto result = simulate_policy(changed, policy, report);
+    if (!result && result.error().kind == ErrorKind::cancelled)
+      return tl::unexpected(result.error());
+    if (result && result->supported)
+      advice.trials.push_back({change.what, change.part, result->outcome.seconds});
+  }
+  conclude(advice);
+  return advice;
+}
+
+std::string to_text(const Advice& advice) {
+  std::string text;
+  for (const std::string& sentence : advice.sentences) text += sentence + "\n";
+  text += "\nWhat was tried, the cheapest kind of change first:\n";
+  for (const Trial& trial : advice.trials)
+    text += fmt::format("  {:<50}{:>12.1f} s{:>8.1f} %\n", trial.what, trial.seconds,
+                        -100 * gain(advice, trial));
+  return text;
+}
+
+std::string to_json(const Advice& advice) {
+  Json trials = Json::array();
+  for (const Trial& trial : advice.trials)
+    trials.push_back({{"part", trial.part},
+                      {"what", trial.what},
+                      {"seconds", trial.seconds},
+                      {"gain", gain(advice, trial)}});
+  return Json{{"policy", advice.policy},
+              {"seconds", advice.seconds},
+              {"lower_bound_seconds", advice.lower_bound_seconds},
+              {"limit", advice.limit},
+              {"advice", advice.sentences},
+              {"trials", std::move(trials)}}
+      .dump(2);
+}
+
+}  // namespace foreload::sim

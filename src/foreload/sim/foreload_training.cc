@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/sim/foreload_training.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "foreload/plan/plan.h"
+#include "foreload/sim/compute.h"
+#include "foreload/sim/policy_rank.h"
+
+namespace foreload::sim {
+namespace {
+
+constexpr uint64_t kWakesPerReport = 1 << 16;
+constexpr uint64_t kComputed = uint64_t{1} << 62;  // tokens of the loops; the rank besides
+
+// Reads in flight that production begins with and allows at most.
+constexpr Limiter::Settings kMemoryLimiter{256, 256, 256};
+constexpr Limiter::Settings kDiskLimiter{1, 64, 16};
+
+Job job_of(const Scenario& scenario) {
+  Job job;
+  job.order = scenario.training.order;
+  job.seed = scenario.training.seed;
+  job.ranks = scenario.cluster.ranks;
+  job.epochs = scenario.training.epochs;
+  job.batching = {scenario.training.batch_size, scenario.training.drop_last};
+  std::vector<Tier> tiers;
+  double speed = 1e18;
+  for (uint32_t tier = 0; tier < scenario.cluster.tiers.size(); ++tier)
+    tiers.push_back(
+        {scenario.cluster.tiers[tier].name, scenario.cluster.capacity(tier), speed /= 2});
+  if (!tiers.empty()) job.tiers = {tiers};
+  return job;
+}
+
+unsigned best_concurrency(const Curve& curve, const Limiter::Settings& limiter) {
+  return static_cast<unsigned>(std::clamp(curve.best_concurrency(),
+                                          static_cast<double>(limiter.least),
+                                          static_cast<double>(limiter.most)));
+}
+
+// As the loader sets it up with a profile of this machine.
+PolicySettings policy_of(const Scenario& scenario, uint32_t rank) {
+  const ClusterSettings& cluster = scenario.cluster;
+  PolicySettings settings;
+  settings.rank = rank;
+  settings.window_bytes = cluster.staging;
+  settings.ahead_bytes = cluster.staging / 4;
+  settings.decode = cluster.preprocess.has_value();
+  settings.peers = cluster.ranks > 1;
+  settings.source_limiter.first = best_concurrency(cluster.source.curve, settings.source_limiter);
+  for (size_t tier = 0; tier < cluster.tiers.size(); ++tier) {
+    Limiter::Settings limiter = tier == 0 ? kMemoryLimiter : kDiskLimiter;
+    if (tier > 0) limiter.first = best_concurrency(cluster.tiers[tier].read.curve, limiter);
+    settings.tier_limiters.push_back(limiter);
+  }
+  return settings;
+}
+
+class ForeloadTraining final : public World {
+ public:
+  ForeloadTraining(const Scenario& scenario, const Workload& workload,
+                   std::shared_ptr<const Plan> plan)
+      : scenario_(scenario),
+        workload_(workload),
+        compute_(scenario.training, workload.ranks()),
+        cluster_(scenario.cluster, scenario.training.seed,
+                 uint64_t{Limiter::Settings{}.most} * scenario.cluster.ranks_per_node),
+        loops_(scenario.cluster.ranks) {
+    auto orders = std::make_shared<SharedOrders>(plan->order());
+    for (uint32_t rank = 0; rank < scenario.cluster.ranks; ++rank) {
+      PolicyRankSettings settings{.plan = plan,
+                                  .policy = policy_of(scenario, rank),
+                                  .orders = orders,
+                                  .decode_threads = scenario.cluster.preprocess_threads,
+                                  .decode_rate = scenario.cluster.preprocess.value_or(0)};
+      ranks_.push_back(std::make_unique<PolicyRank>(std::move(settings), cluster_, *this));
+    }
+    for (const auto& rank : ranks_) rank->know(ranks_);
+  }
+
+  Result<Outcome> run(const Progress& progress);
+
+ private:
+  struct Loop {
+    bool computing = false;
+    uint64_t batch = 0;
+    double seconds = 0;
+  };
+
+  void ready(uint32_t rank) override { go_on(rank); }
+  uint64_t all_steps() const { return workload_.steps() * workload_.epochs(); }
+  void go_on(uint32_t rank);
+  void computed(uint32_t rank);
+  void end_step();
+
+  const Scenario& scenario_;
+  const Workload& workload_;
+  const Compute compute_;
+  Cluster cluster_;
+  std::vector<std::unique_ptr<PolicyRank>> ranks_;
+  std::vector<Loop> loops_;  // by rank
+  uint64_t step_ = 0;
+  uint32_t finished_ = 0;       // ranks that have computed this step
+  std::vector<bool> has_step_;  // by rank: it is in this step, or past it
+  Time step_begin_ = 0;
+  double step_computing_ = 0;
+  Time epoch_begin_ = 0;
+  StallCurve stalls_;
+  Outcome outcome_;
+};
+
+Result<Outcome> ForeloadTraining::run(const Progress& progress) {
+  has_step_.assign(ranks_.size(), false);
+  for (const auto& rank : ranks_) rank->begin();
+  Agenda& agenda = cluster_.agenda();
+  const uint32_t first_timer = ranks_.front()->timer_slot();
+  for (uint64_t wakes = 1; step_ < all_steps() && !agenda.empty(); ++wakes) {
+    const uint32_t slot = agenda.next();
+    if (cluster_.owns(slot)) {
+      const auto token = cluster_.woken(slot);
+      if (token && (*token & kComputed) != 0) {
+        computed(static_cast<uint32_t>(*token));
+      } else if (token) {
+        ranks_[PolicyRank::rank_of(*token)]->ended(*token);
+      }
+    } else {
+      ranks_[slot - first_timer]->ring();
+    }
+    if (progress && wakes % kWakesPerReport == 0 && !progress(step_, all_steps()))
+      return fail(ErrorKind::cancelled, "the simulation was cancelled");
+  }
+  outcome_.seconds = cluster_.now();
+  outcome_.stalls = stalls_.points();
+  outcome_.hits.own.resize(scenario_.cluster.tiers.size());
+  for (const auto& rank : ranks_) {
+    outcome_.source_bytes += rank->source_bytes();
+    outcome_.hits.peer += rank->hits().peer;
+    outcome_.hits.source += rank->hits().source;
+    for (size_t tier = 0; tier < outcome_.hits.own.size(); ++tier)
+      outcome_.hits.own[tier] += rank->hits().own[tier];
+  }
+  return std::move(outcome_);
+}
+
+// The rank's loop takes its next batch, if it may and there is one.
+void ForeloadTraining::go_on(uint32_t number) {
+  PolicyRank& rank = *ranks_[number];
+  if (has_step_[number] || rank.ready().empty()) return;
+  const PolicyRank::Ready ready = rank.ready().front();
+  rank.ready().pop_front();
+  has_step_[number] = true;
+  Loop& loop = loops_[number];
+  loop.batch = ready.number;
+  loop.seconds = static_cast<double>(ready.bytes) * compute_.pace(number, step_);
+  cluster_.wait(loop.seconds, kComputed | number);
+}
+
+void ForeloadTraining::computed(uint32_t number) {
+  step_computing_ = std::max(step_computing_, loops_[number].seconds);
+  if (++finished_ < ranks_.size()) return;
+  if (scenario_.training.exchange > 0 && !loops_[number].computing) {
+    loops_[number].computing = true;  // the last one waits for the gradients, then comes back
+    --finished_;
+    return cluster_.wait(scenario_.training.exchange, kComputed | number);
+  }
+  loops_[number].computing = false;
+  end_step();
+}
+
+void ForeloadTraining::end_step() {
+  const Time now = cluster_.now();
+  const double stall = now - step_begin_ - step_computing_ - scenario_.training.exchange;
+  outcome_.stall_seconds += stall;
+  stalls_.add(step_begin_, now, stall);
+  step_begin_ = now;
+  step_computing_ = 0;
+  finished_ = 0;
+  ++step_;
+  if (step_ % workload_.steps() == 0) {
+    outcome_.epoch_seconds.push_back(now - epoch_begin_);
+    epoch_begin_ = now;
+  }
+  has_step_.assign(ranks_.size(), false);
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    ranks_[rank]->consumed(loops_[rank].batch);
+    go_on(rank);
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> foreload_refuses(const Scenario&) {
+  return std::nullopt;
+}
+
+Result<Outcome> train_foreload(const Scenario& scenario, const Workload& workload,
+                               const Progress& progress) {
+  FORELOAD_TRY(Plan plan, Plan::make(job_of(scenario), workload.sizes(), {.threads = 1}));
+  return ForeloadTraining(scenario, workload, std::make_shared<const Plan>(std::move(plan)))
+      .run(progress);
+}
+
+}  // namespace foreload::sim

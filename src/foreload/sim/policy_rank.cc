@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/sim/policy_rank.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace foreload::sim {
+namespace {
+
+constexpr size_t kOrdersKept = 3;
+
+double seconds(RunTime time) {
+  return static_cast<double>(time.count()) / 1e9;
+}
+
+}  // namespace
+
+std::shared_ptr<const EpochOrder> SharedOrders::epoch(uint64_t epoch) {
+  const auto found = orders_.find(epoch);
+  if (found != orders_.end()) return found->second;
+  auto order = order_.epoch(epoch);
+  if (!order) return nullptr;
+  while (orders_.size() >= kOrdersKept) orders_.erase(orders_.begin());
+  return orders_[epoch] = std::move(*order);
+}
+
+PolicyRank::PolicyRank(PolicyRankSettings settings, Cluster& cluster, World& world)
+    : settings_(std::move(settings)),
+      cluster_(cluster),
+      world_(world),
+      policy_(settings_.plan, settings_.policy, settings_.held),
+      timer_(cluster.agenda().add()),
+      tiers_(settings_.plan->capacities().tiers()),
+      ahead_(settings_.plan->sizes().samples()) {
+  for (TierContent& tier : tiers_) tier.held.resize(settings_.plan->sizes().samples());
+  for (const Held& copy : settings_.held) {
+    if (copy.rank != settings_.policy.rank) continue;
+    tiers_[copy.tier].held[copy.sample] = true;
+    tiers_[copy.tier].bytes += settings_.plan->sizes()[copy.sample];
+  }
+  hits_.own.resize(tiers_.size());
+  dropped_.resize(settings_.plan->job().ranks);
+}
+
+RunTime PolicyRank::now() const {
+  return RunTime(std::llround(cluster_.now() * 1e9));
+}
+
+void PolicyRank::begin() {
+  policy_.begin(now(), actions_);
+  carry_out();
+}
+
+void PolicyRank::tell(const Event& event) {
+  if (dead_) return;
+  policy_.on(event, now(), actions_);
+  carry_out();
+}
+
+void PolicyRank::carry_out() {
+  if (carrying_) return;  // an action ended at once; the loop below goes on with what follows
+  carrying_ = true;
+  while (!actions_.empty()) {
+    std::vector<Action> actions = std::exchange(actions_, {});
+    world_.pass_on(settings_.policy.rank, actions);
+    for (const Action& action : actions) std::visit([this](const auto& a) { carry(a); }, action);
+  }
+  carrying_ = false;
+}
+
+uint64_t PolicyRank::keep(const Operation& operation) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(operations_.size()));
+    operations_.emplace_back();
+  }
+  const uint32_t number = free_.back();
+  free_.pop_back();
+  operations_[number] = operation;
+  return uint64_t{settings_.policy.rank} << 32 | number;
+}
+
+void PolicyRank::ring() {
+  tell(event::Timer{});
+}
+
+void PolicyRank::consumed(uint64_t batch) {
+  tell(event::Consumed{batch});
+}
+
+void PolicyRank::seek(uint64_t epoch, uint64_t start) {
+  ready_.clear();
+  tell(event::Seek{epoch, start});
+}
+
+void PolicyRank::carry(const action::ComputeEpoch& a) {
+  cluster_.wait(0, keep({.work = Work::compute_epoch, .sample = a.epoch}));
+}
+
+void PolicyRank::carry(const action::OpenBatch& a) {
+  OpenBatch& batch = open_[a.batch];
+  batch.opened = a;
+  batch.filled.assign(a.samples.size(), UINT64_MAX);
+  batch.from.resize(a.samples.size());
+}
+
+void PolicyRank::carry(const action::Read& a) {
+  if (a.from.kind == Origin::Kind::peer) {
+    asked_[a.request] = {
+        .request = a.request, .sample = a.sample, .place = a.place, .from = a.from};
+    return send(
+        {.work = Work::ask, .request = a.request, .sample = a.sample, .peer = a.from.number}, 0);
+  }
+  const Fate fate = world_.fate(settings_.policy.rank, a);
+  const uint64_t token = keep({.work = Work::read,
+                               .request = a.request,
+                               .sample = a.sample,
+                               .place = a.place,
+                               .from = a.from,
+                               .end = fate.end,
+                               .begin = cluster_.now(),
+                               .deadline = seconds(a.deadline)});
+  requests_[a.request] = static_cast<uint32_t>(token);
+  Operation& operation = operations_[static_cast<uint32_t>(token)];
+  if (fate.hangs) {
+    operation.end = ReadEnd::deadline;
+    if (a.from.kind == Origin::Kind::source) cluster_.wait(operation.deadline, token);
+    return;
+  }
+  if (fate.delay > 0) {
+    operation.work = Work::delayed_read;
+    return cluster_.wait(fate.delay, token);
+  }
+  start_read(token);
+}
+
+void PolicyRank::start_read(uint64_t token) {
+  Operation& operation = operations_[static_cast<uint32_t>(token)];
+  operation.work = Work::read;
+  const bool from_tier = operation.from.kind == Origin::Kind::tier;
+  if (from_tier && !tiers_[operation.from.number].held[operation.sample])
+    operation.end = ReadEnd::missing;
+  if (operation.end != ReadEnd::ok) return cluster_.wait(0, token);
+  Place place;
+  if (from_tier)
+    place = {Place::Kind::own, false, false, operation.from.number, settings_.policy.rank};
+  cluster_.read(settings_.policy.rank, place, settings_.plan->sizes()[operation.sample], token);
+}
+
+void PolicyRank::carry(const action::Cancel& a) {
+  if (const auto asked = asked_.find(a.request); asked != asked_.end()) {
+    send({.work = Work::stop_asking, .request = a.request, .peer = asked->second.from.number}, 0);
+    asked_.erase(asked);
+    return;
+  }
+  const auto found = requests_.find(a.request);
+  if (found == requests_.end()) return;
+  operations_[found->second].cancelled = true;
+  requests_.erase(found);
+}
+
+void PolicyRank::carry(const action::Decode& a) {
+  const bool ok = world_.decodes(settings_.policy.rank, a);
+  to_decode_.emplace(a.place, keep({.work = Work::decode,
+                                    .sample = a.sample,
+                                    .place = a.place,
+                                    .end = ok ? ReadEnd::ok : ReadEnd::undecodable}));
+  decode_more();
+}
+
+// Free threads take what the loop needs first.
+void PolicyRank::decode_more() {
+  while (decoding_ < std::max(1u, settings_.decode_threads) && !to_decode_.empty()) {
+    const uint64_t token = to_decode_.begin()->second;
+    to_decode_.erase(to_decode_.begin());
+    ++decoding_;
+    double took = 0;
+    if (settings_.decode_rate > 0)
+      took = static_cast<double>(
+                 settings_.plan->sizes()[operations_[static_cast<uint32_t>(token)].sample]) /
+             settings_.decode_rate;
+    cluster_.wait(took, token);
+  }
+}
+
+void PolicyRank::carry(const action::Place& a) {
+  if (a.place.batch == kNoBatch) ahead_[a.sample] = true;
+  place(a.sample, a.tier);
+}
+
+void PolicyRank::place(uint64_t sample, uint32_t tier) {
+  const bool ok = world_.takes(settings_.policy.rank, sample, tier) && tiers_[tier].alive;
+  cluster_.write(settings_.policy.rank, tier, settings_.plan->sizes()[sample],
+                 keep({.work = Work::place,
+                       .sample = sample,
+                       .end = ok ? ReadEnd::ok : ReadEnd::permanent,
+                       .tier = tier}));
+}
+
+// Peers.
+
+void PolicyRank::send(const Operation& message, uint64_t bytes) {
+  if (dropped_[message.peer]) return;
+  cluster_.send(settings_.policy.rank, message.peer, bytes, keep(message));
+}
+
+void PolicyRank::carry(const action::Refuse& a) {
+  send({.work = Work::refuse, .request = a.request, .peer = a.rank}, 0);
+}
+
+void PolicyRank::carry(const action::SendPush& a) {
+  send({.work = Work::push, .request = a.push, .sample = a.sample, .peer = a.rank},
+       settings_.plan->sizes()[a.sample]);
+}
+
+void PolicyRank::carry(const action::AnswerPush& a) {
+  send({.work = Work::answer_push,
+        .request = a.push,
+        .end = a.end == PushEnd::kept ? ReadEnd::ok : ReadEnd::permanent,
+        .peer = a.rank},
+       0);
+}
+
+void PolicyRank::carry(const action::Serve& a) {
+  Operation serve{.work = Work::serve,
+                  .request = a.request,
+                  .sample = a.sample,
+                  .tier = a.tier,
+                  .peer = a.rank};
+  if (!tiers_[a.tier].held[a.sample]) {
+    serve.end = ReadEnd::missing;
+    return cluster_.wait(0, keep(serve));
+  }
+  cluster_.read(a.rank, {Place::Kind::peer, false, false, a.tier, settings_.policy.rank},
+                settings_.plan->sizes()[a.sample], keep(serve));
+}
+
+void PolicyRank::receive(uint32_t from, const Operation& message) {
+  if (dead_ || dropped_[from]) return;
+  tell(event::PeerHeard{from});
+  switch (message.work) {
+    case Work::ask:
+      return tell(event::PeerRequest{from, message.sample, message.request});
+    case Work::stop_asking:
+      return tell(event::PeerCancel{from, message.request});
+    case Work::refuse:
+      return answered(message.request, ReadEnd::missing);
+    case Work::serve:
+      return answered(message.request, ReadEnd::ok);
+    case Work::push:
+      return tell(event::PeerPush{from, message.sample, message.request});
+    case Work::answer_push:
+      return tell(event::PushAnswered{
+          message.request, message.end == ReadEnd::ok ? PushEnd::kept : PushEnd::refused});
+    case Work::ping:
+      return send({.work = Work::pong, .peer = from}, 0);
+    default:
+      return;
+  }
+}
+
+// A peer has answered what this rank asked it.
+void PolicyRank::answered(uint64_t request, ReadEnd end) {
+  const auto found = asked_.find(request);
+  if (found == asked_.end()) return;  // cancelled before
+  Operation operation = found->second;
+  asked_.erase(found);
+  operation.end = end;
+  operation.begin = cluster_.now();
+  end_read(operation);
+}
+
+void PolicyRank::drop(uint32_t tier, uint64_t sample) {
+  if (!tiers_[tier].held[sample]) return;
+  tiers_[tier].held[sample] = false;
+  tiers_[tier].bytes -= settings_.plan->sizes()[sample];
+}
+
+void PolicyRank::carry(const action::Evict& a) {
+  drop(a.tier, a.sample);
+}
+
+void PolicyRank::copy(BatchPlace from, BatchPlace to) {
+  const auto source = open_.find(from.batch);
+  const auto target = open_.find(to.batch);
+  if (source == open_.end() || target == open_.end()) return;
+  target->second.filled[to.index] = source->second.filled[from.index];
+  target->second.from[to.index] = {Origin::Kind::tier, 0};
+}
+
+void PolicyRank::carry(const action::Deliver& a) {
+  const auto found = open_.find(a.batch);
+  if (found == open_.end()) return;
+  const OpenBatch batch = std::move(found->second);
+  open_.erase(found);
+  Ready ready{a.batch, 0, batch.filled.size()};
+  for (size_t i = 0; i < batch.filled.size(); ++i) {
+    if (batch.filled[i] != UINT64_MAX) ready.bytes += settings_.plan->sizes()[batch.filled[i]];
+    const Origin& from = batch.from[i];
+    if (from.kind == Origin::Kind::source)
+      ++hits_.source;
+    else if (from.kind == Origin::Kind::peer)
+      ++hits_.peer;
+    else if (from.number < hits_.own.size())
+      ++hits_.own[from.number];
+  }
+  world_.delivered(settings_.policy.rank, batch.opened, batch.filled);
+  ready_.push_back(ready);
+  world_.ready(settings_.policy.rank);
+}
+
+void PolicyRank::carry(const action::SetTimer& a) {
+  cluster_.agenda().set(timer_, seconds(a.at));
+}
+
+void PolicyRank::lose_tier(uint32_t tier) {
+  if (!tiers_[tier].alive) return;
+  tiers_[tier].alive = false;
+  std::fill(tiers_[tier].held.begin(), tiers_[tier].held.end(), false);
+  tiers_[tier].bytes = 0;
+  tell(event::TierLost{tier});
+}
+
+void PolicyRank::ended(uint64_t token) {
+  const auto number = static_cast<uint32_t>(token);
+  if (operations_[number].work == Work::delayed_read && !operations_[number].cancelled)
+    return start_read(token);
+  const Operation operation = operations_[number];
+  free_.push_back(number);
+  if (dead_) return;
+  switch (operation.work) {
+    case Work::read:
+    case Work::delayed_read:
+      return end_read(operation);
+    case Work::place:
+      return end_place(operation);
+    case Work::decode:
+      --decoding_;
+      decode_more();
+      return tell(event::Decoded{operation.place, operation.end == ReadEnd::ok});
+    case Work::compute_epoch:
+      return tell(event::EpochKnown{operation.sample, settings_.orders->epoch(operation.sample)});
+    case Work::serve:
+      if (operation.end == ReadEnd::ok && world_.reaches(settings_.policy.rank, operation.peer))
+        ranks_[operation.peer]->receive(settings_.policy.rank, operation);
+      return tell(event::Served{operation.peer, operation.request, operation.sample, operation.tier,
+                                operation.end == ReadEnd::ok});
+    default:
+      if (world_.reaches(settings_.policy.rank, operation.peer))
+        ranks_[operation.peer]->receive(settings_.policy.rank, operation);
+      return;
+  }
+}
+
+void PolicyRank::end_read(const Operation& operation) {
+  if (operation.cancelled) return;
+  requests_.erase(operation.request);
+  const bool from_tier = operation.from.kind == Origin::Kind::tier;
+  const bool from_source = operation.from.kind == Origin::Kind::source;
+  ReadEnd end = operation.end;
+  if (end == ReadEnd::ok && from_source && cluster_.now() - operation.begin > operation.deadline)
+    end = ReadEnd::deadline;
+  if (from_tier && end == ReadEnd::missing) drop(operation.from.number, operation.sample);
+  if (end == ReadEnd::ok) {
+    if (from_source) source_bytes_ += settings_.plan->sizes()[operation.sample];
+    const auto batch = open_.find(operation.place.batch);
+    if (batch != open_.end()) {
+      batch->second.filled[operation.place.index] = operation.sample;
+      batch->second.from[operation.place.index] =
+          from_tier && ahead_[operation.sample] ? Origin{} : operation.from;
+    }
+    if (from_tier) ahead_[operation.sample] = false;
+  }
+  tell(event::ReadEnded{operation.request, end});
+}
+
+void PolicyRank::end_place(const Operation& operation) {
+  TierContent& tier = tiers_[operation.tier];
+  const bool ok = operation.end == ReadEnd::ok && tier.alive;
+  if (ok && !tier.held[operation.sample]) {
+    tier.held[operation.sample] = true;
+    tier.bytes += settings_.plan->sizes()[operation.sample];
+  }
+  tell(event::Placed{operation.sample, operation.tier, ok});
+}
+
+}  // namespace foreload::sim

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank with foreload's own policy, the production object, and modelled devices: what
+// fetch/engine.cc is for real ones. Actions become transfers on the cluster's devices, their ends
+// become events; messages to other ranks take the network. Whatever can go wrong comes from a
+// World, so that tests can let it.
+//
+// For one thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "foreload/policy/policy.h"
+#include "foreload/sim/cluster.h"
+#include "foreload/sim/outcome.h"
+
+namespace foreload::sim {
+
+// How a read will end.
+struct Fate {
+  ReadEnd end = ReadEnd::ok;
+  double delay = 0;    // seconds before it begins
+  bool hangs = false;  // it never ends; a source gives up at the deadline
+};
+
+// What happens around a policy. This one lets everything succeed.
+class World {
+ public:
+  virtual ~World() = default;
+  virtual Fate fate(uint32_t /*rank*/, const action::Read&) { return {}; }
+  virtual bool takes(uint32_t /*rank*/, uint64_t /*sample*/, uint32_t /*tier*/) { return true; }
+  virtual bool decodes(uint32_t /*rank*/, const action::Decode&) { return true; }
+  // Whether what one rank sends arrives at the other.
+  virtual bool reaches(uint32_t /*from*/, uint32_t /*to*/) { return true; }
+  // Between the policy and the driver; a test may spoil them.
+  virtual void pass_on(uint32_t /*rank*/, std::vector<Action>&) {}
+  // Bytes of which samples a delivered batch has.
+  virtual void delivered(uint32_t /*rank*/, const action::OpenBatch&,
+                         const std::vector<uint64_t>& /*samples*/) {}
+  // The rank's loop can have another batch.
+  virtual void ready(uint32_t /*rank*/) {}
+  virtual void failed(uint32_t /*rank*/, const action::Fail&) {}
+  virtual void skipped(uint32_t /*rank*/, const action::Skip&) {}
+};
+
+// Orders that all ranks of a simulation share.
+class SharedOrders {
+ public:
+  explicit SharedOrders(const Order& order) : order_(order) {}
+  std::shared_ptr<const EpochOrder> epoch(uint64_t epoch);
+
+ private:
+  const Order& order_;
+  std::map<uint64_t, std::shared_ptr<const EpochOrder>> orders_;  // the last few
+};
+
+struct PolicyRankSettings {
+  std::shared_ptr<const Plan> plan;
+  PolicySettings policy;
+  std::shared_ptr<SharedOrders> orders;
+  std::vector<Held> held;
+  unsigned decode_threads = 1;
+  double decode_rate = 0;  // bytes per second of one thread
+};
+
+class PolicyRank {
+ public:
+  // REQUIRES: cluster and world outlive it.
+  PolicyRank(PolicyRankSettings settings, Cluster& cluster, World& world);
+
+  // A batch that the loop can have.
+  struct Ready {
+    uint64_t number = 0;
+    uint64_t bytes = 0;
+    uint64_t samples = 0;
+  };
+
+  // The ranks it may talk to, itself included, by number. REQUIRES: they outlive it.
+  void know(std::span<const std::unique_ptr<PolicyRank>> ranks) { ranks_ = ranks; }
+  void begin();
+  // From now on the rank does nothing and answers nobody.
+  void die() { dead_ = true; }
+  bool dead() const { return dead_; }
+  // A transfer with a token of this rank has ended.
+  void ended(uint64_t token);
+  // Its slot of the agenda was woken.
+  uint32_t timer_slot() const { return timer_; }
+  void ring();
+  static uint32_t rank_of(uint64_t token) { return static_cast<uint32_t>(token >> 32); }
+
+  std::deque<Ready>& ready() { return ready_; }
+  void consumed(uint64_t batch);
+  void seek(uint64_t epoch, uint64_t start);
+  void lose_tier(uint32_t tier);
+
+  // Bytes that a tier holds now.
+  uint64_t held_bytes(uint32_t tier) const { return tiers_[tier].bytes; }
+  bool holds(uint32_t tier, uint64_t sample) const { return tiers_[tier].held[sample]; }
+  uint64_t source_bytes() const { return source_bytes_; }
+  const Hits& hits() const { return hits_; }
+  const Policy& policy() const { return policy_; }
+
+ private:
+  enum class Work : uint8_t {
+    read,
+    delayed_read,
+    place,
+    decode,
+    compute_epoch,
+    // To a peer: a question, its end, an answer without and with bytes, a push, its answer, and
+    // asking for a sign of life and giving one.
+    ask,
+    stop_asking,
+    refuse,
+    serve,
+    push,
+    answer_push,
+    ping,
+    pong,
+  };
+  // Something on its way; tokens carry its number.
+  struct Operation {
+    Work work = Work::read;
+    bool cancelled = false;
+    uint64_t request = 0;
+    uint64_t sample = 0;  // or the epoch
+    BatchPlace place;
+    Origin from;
+    ReadEnd end = ReadEnd::ok;
+    uint32_t tier = 0;
+    uint32_t peer = 0;
+    Time begin = 0;
+    Time deadline = 0;
+  };
+  struct OpenBatch {
+    action::OpenBatch opened;
+    std::vector<uint64_t> filled;  // samples whose bytes are there
+    std::vector<Origin> from;
+  };
+  struct TierContent {
+    std::vector<bool> held;  // by sample
+    uint64_t bytes = 0;
+    bool alive = true;
+  };
+
+  RunTime now() const;
+  void tell(const Event& event);
+  void carry_out();
+  void carry(const action::ComputeEpoch& a);
+  void carry(const action::OpenBatch& a);
+  void carry(const action::Read& a);
+  void carry(const action::Cancel& a);
+  void carry(const action::Decode& a);
+  void carry(const action::Place& a);
+  void carry(const action::Evict& a);
+  void carry(const action::Copy& a) { copy(a.from, a.to); }
+  void carry(const action::Substitute& a) { copy(a.from, a.to); }
+  void carry(const action::LoseTier& a) { lose_tier(a.tier); }
+  void carry(const action::Deliver& a);
+  void carry(const action::Fail& a) { world_.failed(settings_.policy.rank, a); }
+  void carry(const action::Skip& a) { world_.skipped(settings_.policy.rank, a); }
+  void carry(const action::SetTimer& a);
+  void carry(const action::CloseBatch& a) { open_.erase(a.batch); }
+  void carry(const action::Serve& a);
+  void carry(const action::Refuse& a);
+  void carry(const action::HoldPush&) {}
+  void carry(const action::SendPush& a);
+  void carry(const action::EndPush&) {}
+  void carry(const action::PlacePushed& a) { place(a.sample, a.tier); }
+  void carry(const action::AnswerPush& a);
+  void carry(const action::Ping& a) { send({.work = Work::ping, .peer = a.rank}, 0); }
+  void carry(const action::DropPeer& a) { dropped_[a.rank] = true; }
+
+  void send(const Operation& message, uint64_t bytes);
+  void receive(uint32_t from, const Operation& message);
+  void answered(uint64_t request, ReadEnd end);
+  void place(uint64_t sample, uint32_t tier);
+  void decode_more();
+  void copy(BatchPlace from, BatchPlace to);
+  uint64_t keep(const Operation& operation);
+  void start_read(uint64_t token);
+  void end_read(const Operation& operation);
+  void end_place(const Operation& operation);
+  void drop(uint32_t tier, uint64_t sample);
+
+  PolicyRankSettings settings_;
+  Cluster& cluster_;
+  World& world_;
+  Policy policy_;
+  const uint32_t timer_;
+  std::vector<Action> actions_;
+  bool carrying_ = false;
+  std::vector<Operation> operations_;
+  std::vector<uint32_t> free_;
+  std::unordered_map<uint64_t, uint32_t> requests_;  // under way -> operation
+  std::unordered_map<uint64_t, Operation> asked_;    // of peers, by request
+  std::span<const std::unique_ptr<PolicyRank>> ranks_;
+  std::vector<bool> dropped_;  // peers that count as dead here
+  bool dead_ = false;
+  std::unordered_map<uint64_t, OpenBatch> open_;
+  std::vector<TierContent> tiers_;
+  std::vector<bool> ahead_;  // samples whose next read from a tier counts as one from the source
+  std::set<std::pair<BatchPlace, uint64_t>> to_decode_;  // with their tokens, the next one first
+  unsigned decoding_ = 0;
+  std::deque<Ready> ready_;
+  uint64_t source_bytes_ = 0;
+  Hits hits_;
+};
+
+}  // namespace foreload::sim

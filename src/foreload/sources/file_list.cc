@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/sources/file_list.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "foreload/base/hash.h"
+#include "foreload/sources/folder.h"
+#include "foreload/sources/parallel_loop.h"
+
+namespace foreload {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string system_message(int error) {
+  return std::generic_category().message(error);
+}
+
+Result<std::string> text_of(const fs::path& list) {
+  const auto cannot_read = [&list](int error) {
+    return fail(ErrorKind::unreadable, fmt::format("cannot read file list {}: {}; check the path",
+                                                   list.native(), system_message(error)));
+  };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(list.c_str(), "re"),
+                                                           &std::fclose);
+  if (in == nullptr) return cannot_read(errno);
+  std::string text;
+  std::array<char, 65536> part;
+  while (const size_t got = std::fread(part.data(), 1, part.size(), in.get()))
+    text.append(part.data(), got);
+  if (std::ferror(in.get()) != 0) return cannot_read(errno);
+  return text;
+}
+
+// Cuts the text into samples and finds the folder that holds them all.
+class ListReader {
+ public:
+  ListReader(const fs::path& list, std::string folder)
+      : list_(list.native()), folder_(std::move(folder)) {}
+
+  Result<FileList> read(std::string_view text) {
+    size_t number = 0;
+    for (size_t first = 0; first < text.size();) {
+      const size_t end = std::min(text.find('\n', first), text.size());
+      FORELOAD_CHECK(add_line(text.substr(first, end - first), ++number));
+      first = end + 1;
+    }
+    if (result_.files.empty())
+      return fail(
+          ErrorKind::invalid,
+          fmt::format("cannot use file list {}: it names no file; write one path per line", list_));
+    const std::string root = all_inside_ ? folder_ : common_;
+    for (ListedFile& file : result_.files) file.name.erase(0, root.size() + (root != "/"));
+    result_.root = root;
+    return std::move(result_);
+  }
+
+ private:
+  tl::unexpected<Error> flaw(size_t line, std::string_view what) const {
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot use file list {}, line {}: {}", list_, line, what));
+  }
+
+  Result<void> add_line(std::string_view line, size_t number) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(" \t") == std::string_view::npos || line.front() == '#') return {};
+    if (line.find('\0') != std::string_view::npos)
+      return flaw(number,
+                  "it holds a zero byte, so the file is neither a list of paths nor an "
+                  "index that can be read; check the path");
+    uint32_t label = 0;
+    if (const size_t tab = line.rfind('\t'); tab != std::string_view::npos) {
+      const std::string_view text = line.substr(tab + 1);
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
+      if (error != std::errc() || end != text.data() + text.size())
+        return flaw(number, fmt::format("'{}' is no label: write a whole number from 0 to {} "
+                                        "behind the tab, or no tab",
+                                        text, UINT32_MAX));
+      line = line.substr(0, tab);
+    }
+    FORELOAD_TRY(std::string path, whole_path(line, number));
+    note_folder(path);
+    result_.files.push_back({std::move(path), 0, 0, label});
+    result_.lines.push_back(number);
+    return {};
+  }
+
+  // Absolute, without . and .. in it. A .. behind a name is refused: what it means depends on
+  // whether the name is a link, which only the file system could say.
+  Result<std::string> whole_path(std::string_view text, size_t line) const {
+    if (text.empty()) return flaw(line, "there is no path before the tab");
+    const bool absolute = text.front() == '/';
+    std::string whole = absolute ? std::string(text) : fmt::format("{}/{}", folder_, text);
+    const bool plain = whole.find("/.") == std::string::npos &&
+                       whole.find("//") == std::string::npos && !whole.ends_with('/');
+    if (plain) return whole;
+    bool named = absolute;
+    for (const fs::path& step : fs::path(text)) {
+      if (step == ".." && named)
+        return flaw(line,
+                    fmt::format("'{}' goes up behind a name: write the path without it", text));
+      if (step != ".." && step != ".") named = true;
+    }
+    whole = fs::path(whole).lexically_normal().native();
+    if (whole.ends_with('/')) return flaw(line, fmt::format("'{}' is a folder, not a file", text));
+    return whole;
+  }
+
+  void note_folder(const std::string& path) {
+    const std::string_view folder =
+        std::string_view(path).substr(0, std::max<size_t>(path.rfind('/'), 1));
+    all_inside_ = all_inside_ &&
+                  (folder_ == "/" || (path.starts_with(folder_) && path[folder_.size()] == '/'));
+    if (common_.empty()) common_ = folder;
+    while (common_ != "/" && folder != common_ &&
+           !(folder.starts_with(common_) && folder[common_.size()] == '/'))
+      common_.resize(std::max<size_t>(common_.rfind('/'), 1));
+  }
+
+  const std::string list_;
+  const std::string folder_;  // of the list; absolute, without links
+  std::string common_;        // the deepest folder that holds all files so far
+  bool all_inside_ = true;    // in folder_
+  FileList result_;
+};
+
+}  // namespace
+
+Result<FileList> read_file_list(const fs::path& list) {
+  FORELOAD_TRY(const std::string text, text_of(list));
+  std::error_code error;
+  const fs::path folder = fs::canonical(fs::absolute(list).parent_path(), error);
+  if (error)
+    return fail(ErrorKind::unreadable, fmt::format("cannot read file list {}: {}; check the path",
+                                                   list.native(), error.message()));
+  FORELOAD_TRY(FileList files, ListReader(list, folder.native()).read(text));
+  files.checksum = checksum64(std::as_bytes(std::span(text)));
+  return files;
+}
+
+Result<Listing> list_files(const fs::path& list, const ListingOptions& options) {
+  FORELOAD_TRY(FileList found, read_file_list(list));
+  const size_t count = found.files.size();
+  const ParallelLoop::Item item = [&](size_t i, const std::atomic<bool>&) -> std::optional<Error> {
+    ListedFile& file = found.files[i];
+    const fs::path path = found.root / file.name;
+    const auto cannot_use = [&](const std::string& what) {
+      return Error{ErrorKind::unreadable,
+                   fmt::format("cannot use file list {}, line {}: cannot stat file {}: {}; restore "
+                               "the file, or correct the line",
+                               list.native(), found.lines[i], path.native(), what)};
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    struct statx status{};
+    const int error =
+        ::statx(AT_FDCWD, path.c_str(), 0, STATX_TYPE | STATX_SIZE | STATX_MTIME, &status) == 0
+            ? 0
+            : errno;
+    if (options.operations)
+      options.operations->count(Operation::stat, std::chrono::steady_clock::now() - begin, 0,
+                                error != 0);
+    if (error != 0) return cannot_use(system_message(error));
+    if (S_ISDIR(status.stx_mode)) return cannot_use("it is a folder");
+    file.size = status.stx_size;
+    file.version = file_version(file.size, status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec);
+    return std::nullopt;
+  };
+  const ParallelLoop::Tick tick = [&options, count](size_t done) {
+    return !options.progress || options.progress(done, count);
+  };
+  ParallelLoop loop(count, item, tick);
+  Result<void> done = loop.run(options.threads);
+  if (!done && done.error().kind == ErrorKind::cancelled)
+    return fail(ErrorKind::cancelled,
+                fmt::format("listing of file list {} was cancelled", list.native()));
+  if (!done) return tl::unexpected(std::move(done).error());
+  return Listing{std::move(found.files), {}};
+}
+
+}  // namespace foreload

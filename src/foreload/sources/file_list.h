@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A data set given as a list: a text file with the path of one sample per line, for splits that
+// share a folder and orders that no folder has. Paths are absolute or relative to the folder of the
+// list; a tab and a whole number behind the path is the sample's label, otherwise that is 0. Blank
+// lines and lines that begin with # do not count. Samples keep the order of the list.
+//
+// Any thread may call these.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "foreload/base/result.h"
+#include "foreload/sources/listing.h"
+
+namespace foreload {
+
+struct FileList {
+  // All files lie in it: the list's own folder if that holds them, otherwise the deepest one that
+  // does.
+  std::filesystem::path root;
+  std::vector<ListedFile> files;  // names relative to the root; sizes and versions are 0
+  std::vector<size_t> lines;      // of each file, from 1
+  uint64_t checksum = 0;          // of the text
+};
+
+// Reads the list and none of the files it names. Fails with `unreadable` if it cannot be read, with
+// `invalid` and the line if a line makes no sense or no line names a file.
+Result<FileList> read_file_list(const std::filesystem::path& list);
+
+// The files of the list with their sizes and versions; no classes. Of the options, extensions do
+// not matter. Fails as read_file_list() does, with `unreadable` and the line for a file that cannot
+// be stat'ed or is a folder, `cancelled` if progress says so.
+Result<Listing> list_files(const std::filesystem::path& list, const ListingOptions& options = {});
+
+}  // namespace foreload

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batches that are decoded on their way: every sample is what the transform gives for its bytes and
+// its place in the run, whoever decodes it and wherever its bytes came from.
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+
+#include "foreload/decode/steps.h"
+
+#include "loader_fixture.h"
+
+namespace foreload {
+namespace {
+
+// A grey PNG would do; PPM-like raw noise would not. The smallest JPEGs are made by the fixture of
+// another part, so these are PNGs written byte by byte: stored blocks, no compression.
+std::string png(uint32_t width, uint32_t height, uint32_t shade) {
+  auto big = [](uint32_t value) {
+    std::string text;
+    for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(value >> shift);
+    return text;
+  };
+  auto crc = [](const std::string& bytes) {
+    uint32_t value = 0xffffffff;
+    for (const char byte : bytes) {
+      value ^= static_cast<uint8_t>(byte);
+      for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0xedb88320u : 0);
+    }
+    return ~value;
+  };
+  auto chunk = [&](const std::string& kind, const std::string& body) {
+    return big(static_cast<uint32_t>(body.size())) + kind + body + big(crc(kind + body));
+  };
+  std::string rows;
+  for (uint32_t y = 0; y < height; ++y) {
+    rows += '\0';
+    for (uint32_t x = 0; x < width; ++x)
+      for (uint32_t c = 0; c < 3; ++c) rows += static_cast<char>(shade + 3 * x + 5 * y + 40 * c);
+  }
+  uint32_t a = 1;
+  uint32_t b = 0;
+  for (const char byte : rows) {
+    a = (a + static_cast<uint8_t>(byte)) % 65521;
+    b = (b + a) % 65521;
+  }
+  std::string zlib("\x78\x01", 2);
+  for (size_t first = 0; first < rows.size(); first += 65535) {
+    const size_t length = std::min<size_t>(65535, rows.size() - first);
+    zlib += static_cast<char>(first + length == rows.size());
+    zlib += static_cast<char>(length & 255);
+    zlib += static_cast<char>(length >> 8);
+    zlib += static_cast<char>(~length & 255);
+    zlib += static_cast<char>(~length >> 8 & 255);
+    zlib += rows.substr(first, length);
+  }
+  zlib += big(b << 16 | a);
+  return std::string("\x89PNG\r\n\x1a\n", 8) +
+         chunk("IHDR", big(width) + big(height) + std::string("\x08\x02\0\0\0", 5)) +
+         chunk("IDAT", zlib) + chunk("IEND", "");
+}
+
+class DecodingTest : public LoaderTest {
+ protected:
+  void SetUp() override {
+    LoaderTest::SetUp();
+    for (uint32_t i = 0; i < 100; ++i) write_file(i, png(20 + i % 13, 17 + i % 7, i));
+    chain_ = R"([{"step": "RandomResizedCrop", "size": [16, 16]}, {"step": "RandomHorizontalFlip"},
+                 {"step": "Normalize", "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]}])";
+  }
+  std::shared_ptr<const Transform> transform() const {
+    auto steps = steps_from_json(chain_);
+    EXPECT_TRUE(steps) << steps.error().message;
+    auto compiled = Transform::compile(std::move(*steps));
+    EXPECT_TRUE(compiled) << compiled.error().message;
+    return *compiled;
+  }
+  LoaderSettings decoding(uint64_t epochs, unsigned threads) const {
+    LoaderSettings with = settings(epochs);
+    with.transform = transform();
+    with.staging = 0;
+    with.hands = threads;
+    with.seed = 7;
+    return with;
+  }
+  // All decoded bytes of all epochs, in order.
+  static std::string all_of(LoaderSettings with) {
+    const uint64_t epochs = *with.epochs;
+    const auto loader = open(std::move(with));
+    std::string all;
+    for (uint64_t e = 0; e < epochs; ++e) {
+      while (true) {
+        const auto batch = loader->next();
+        if (!batch) {
+          ADD_FAILURE() << batch.error().message;
+          return all;
+        }
+        if (!*batch) break;
+        EXPECT_TRUE((*batch)->bytes.empty());
+        all.append(reinterpret_cast<const char*>((*batch)->decoded.data()),
+                   (*batch)->decoded.size());
+      }
+    }
+    return all;
+  }
+
+  std::string chain_;
+};
+
+TEST_F(DecodingTest, EverySampleIsWhatTheTransformGives) {
+  const auto loader = open(decoding(2, 2));
+  const auto chain = transform();
+  Scratch scratch;
+  for (uint64_t epoch = 0; epoch < 2; ++epoch) {
+    uint64_t position = 0;
+    while (true) {
+      const auto batch = loader->next();
+      ASSERT_TRUE(batch) << batch.error().message;
+      if (!*batch) break;
+      const uint64_t size = chain->form().bytes();
+      ASSERT_EQ((*batch)->decoded.size(), (*batch)->samples.size() * size);
+      for (size_t i = 0; i < (*batch)->samples.size(); ++i) {
+        std::vector<std::byte> expected(size);
+        const std::string& file = contents_.at((*batch)->samples[i]);
+        ASSERT_TRUE(
+            chain->run(std::as_bytes(std::span(file)), {7, epoch, position++}, expected, scratch));
+        ASSERT_EQ(std::memcmp(expected.data(), (*batch)->decoded.data() + i * size, size), 0);
+      }
+    }
+    EXPECT_EQ(position, 100u);
+  }
+  EXPECT_EQ(loader->stats().engine.decoded_samples, 200u);
+}
+
+TEST_F(DecodingTest, ThreadsAndCachesChangeNothing) {
+  const std::string plain = all_of(decoding(3, 1));
+  EXPECT_EQ(all_of(decoding(3, 8)), plain);
+  LoaderSettings cached = decoding(3, 2);
+  cached.memory = total() / 3;
+  cached.disks = {{root_ / "cache", total() + (1 << 20)}};
+  EXPECT_EQ(all_of(cached), plain);  // cold
+  EXPECT_EQ(all_of(cached), plain);  // warm
+}
+
+TEST_F(DecodingTest, ABadImageIsNamed) {
+  write_file(33, "this is no image");
+  const auto loader = open(decoding(1, 2));
+  Result<std::optional<Batch>> batch = std::nullopt;
+  do batch = loader->next();
+  while (batch && *batch);
+  ASSERT_FALSE(batch);
+  EXPECT_NE(batch.error().message.find("cannot decode sample 33 (cat/00033.jpg)"),
+            std::string::npos)
+      << batch.error().message;
+}
+
+TEST_F(DecodingTest, ABadImageIsSkippedAndItsPlaceFilled) {
+  write_file(33, "this is no image");
+  LoaderSettings with = decoding(2, 2);
+  with.skip_bad_samples = true;
+  const auto loader = open(with);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    uint64_t samples = 0;
+    while (true) {
+      const auto batch = loader->next();
+      ASSERT_TRUE(batch) << batch.error().message;
+      if (!*batch) break;
+      samples += (*batch)->samples.size();
+      for (const uint64_t sample : (*batch)->samples) EXPECT_NE(sample, 33u);
+    }
+    EXPECT_EQ(samples, 100u);
+  }
+  EXPECT_EQ(loader->stats().engine.policy.skipped, 2u);
+  EXPECT_EQ(loader->stats().engine.skipped.at(0), "cat/00033.jpg");
+}
+
+TEST_F(DecodingTest, SizesMayDiffer) {
+  chain_ = R"([{"step": "Decode"}])";
+  const auto loader = open(decoding(1, 2));
+  const auto batch = loader->next();
+  ASSERT_TRUE(batch && *batch);
+  ASSERT_EQ((*batch)->apart.size(), (*batch)->samples.size());
+  for (size_t i = 0; i < (*batch)->samples.size(); ++i) {
+    const uint64_t sample = (*batch)->samples[i];
+    EXPECT_EQ((*batch)->apart[i].form.size, (ImageSize{static_cast<uint32_t>(20 + sample % 13),
+                                                       static_cast<uint32_t>(17 + sample % 7)}));
+  }
+}
+
+TEST_F(DecodingTest, ListsOfASamplerAreReadAsGiven) {
+  LoaderSettings with = settings(1);
+  with.epochs.reset();
+  with.given_lists = true;
+  const auto loader = open(with);
+  ASSERT_TRUE(loader->give_list({5, 5, 99, 0, 1}, {2, 5}));
+  std::vector<std::vector<uint64_t>> batches;
+  while (true) {
+    const auto batch = loader->next();
+    ASSERT_TRUE(batch) << batch.error().message;
+    if (!*batch) break;
+    expect_bytes(**batch);
+    batches.push_back((*batch)->samples);
+  }
+  EXPECT_EQ(batches, (std::vector<std::vector<uint64_t>>{{5, 5}, {99, 0, 1}}));
+  EXPECT_FALSE(loader->give_list({100}));
+  EXPECT_FALSE(loader->give_list({1, 2}, {2, 1}));
+  EXPECT_FALSE(loader->give_list({1, 2}, {1}));
+}
+
+}  // namespace
+}  // namespace foreload

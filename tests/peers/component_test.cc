@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "loopback_job.h"
+
+namespace foreload {
+namespace {
+
+TEST(Component, UnknownKind) {
+  const auto made = load_transport("pigeons", {}, {});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind, ErrorKind::invalid);
+  EXPECT_NE(made.error().message.find("pigeons"), std::string::npos);
+}
+
+TEST(Component, NotInstalled) {
+  const LoopbackJob job;
+  for (const std::string kind : {"ucx", "mpi"}) {
+    TransportSettings settings;
+    settings.components = job.folder();
+    const auto made = load_transport(kind, settings, {});
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().kind, ErrorKind::unreadable);
+    EXPECT_NE(made.error().message.find("apt-get install"), std::string::npos);
+    EXPECT_NE(made.error().message.find(job.folder().string()), std::string::npos);
+  }
+}
+
+TEST(Component, FileThatIsNoLibrary) {
+  const LoopbackJob job;
+  std::ofstream(job.folder() / "libforeload_ucx.so") << "no library";
+  TransportSettings settings;
+  settings.components = job.folder();
+  const auto made = load_transport("ucx", settings, {});
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message.find("libforeload_ucx.so"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace foreload

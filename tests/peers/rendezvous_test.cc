@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/peers/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace foreload {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kPatience{20'000};
+
+// A port that was free a moment ago.
+uint16_t free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
+  socklen_t size = sizeof address;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(fd);
+  return ntohs(address.sin_port);
+}
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "foreload-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The kinds, each as a function that gives a rank its object.
+using Open = std::function<std::unique_ptr<Rendezvous>(uint32_t rank)>;
+struct RendezvousKind {
+  std::string name;
+  std::function<Open()> make;
+};
+
+class RendezvousConformance : public testing::TestWithParam<RendezvousKind> {
+ protected:
+  Open open_ = GetParam().make();
+};
+
+template <class T>
+T taken(Result<T> result) {
+  EXPECT_TRUE(result) << (result ? "" : result.error().message);
+  return result ? std::move(*result) : T{};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, RendezvousConformance,
+    testing::Values(RendezvousKind{"Folder",
+                                   [] {
+                                     const auto folder = std::make_shared<TemporaryFolder>();
+                                     return Open([folder](uint32_t) {
+                                       return taken(folder_rendezvous(folder->path(), "job"));
+                                     });
+                                   }},
+                    RendezvousKind{"Tcp",
+                                   [] {
+                                     const uint16_t port = free_port();
+                                     return Open([port](uint32_t rank) {
+                                       return taken(
+                                           tcp_rendezvous("127.0.0.1", port, rank, kPatience));
+                                     });
+                                   }}),
+    [](const auto& kind) { return kind.param.name; });
+
+TEST_P(RendezvousConformance, ValuesAreSeenByAll) {
+  const auto first = open_(0);
+  const auto second = open_(1);
+  const std::string odd("a\0b\n\xff/..", 8);
+  ASSERT_TRUE(first->put("x/y 1", odd));
+  ASSERT_TRUE(second->put("empty", ""));
+  ASSERT_TRUE(second->put("long", std::string(kMostValueBytes, 'v')));
+  for (Rendezvous* one : {first.get(), second.get()}) {
+    EXPECT_EQ(taken(one->get("x/y 1", kPatience)), odd);
+    EXPECT_EQ(taken(one->get("empty", kPatience)), "");
+    EXPECT_EQ(taken(one->get("long", kPatience)), std::string(kMostValueBytes, 'v'));
+  }
+}
+
+TEST_P(RendezvousConformance, GetWaits) {
+  const auto first = open_(0);
+  const auto second = open_(1);
+  std::jthread late([&] { EXPECT_TRUE(first->put("key", "value")); });
+  EXPECT_EQ(taken(second->get("key", kPatience)), "value");
+}
+
+TEST_P(RendezvousConformance, GetGivesUpAndMayAskAgain) {
+  const auto first = open_(0);
+  const auto second = open_(1);
+  for (Rendezvous* one : {first.get(), second.get()}) {
+    const auto got = one->get("never", milliseconds(20));
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().kind, ErrorKind::cancelled);
+    EXPECT_FALSE(one->get("never", milliseconds(0)));
+  }
+  ASSERT_TRUE(second->put("never", "after all"));
+  EXPECT_EQ(taken(second->get("never", kPatience)), "after all");
+}
+
+TEST_P(RendezvousConformance, TooLongIsRefused) {
+  const auto first = open_(0);
+  const auto second = open_(1);
+  for (Rendezvous* one : {first.get(), second.get()}) {
+    EXPECT_EQ(one->put("k", std::string(kMostValueBytes + 1, 'v')).error().kind,
+              ErrorKind::invalid);
+    EXPECT_EQ(one->put("", "v").error().kind, ErrorKind::invalid);
+    EXPECT_EQ(one->get(std::string(kMostKeyBytes + 1, 'k'), kPatience).error().kind,
+              ErrorKind::invalid);
+  }
+}
+
+TEST_P(RendezvousConformance, SixteenRanksExchange) {
+  constexpr uint32_t kRanks = 16;
+  const auto zero = open_(0);
+  std::vector<std::jthread> threads;
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    threads.emplace_back([&, r] {
+      const auto own = r == 0 ? nullptr : open_(r);
+      const auto values = taken(exchange(r == 0 ? *zero : *own, "addresses", r, kRanks,
+                                         "value of " + std::to_string(r), kPatience));
+      ASSERT_EQ(values.size(), kRanks);
+      for (uint32_t i = 0; i < kRanks; ++i) EXPECT_EQ(values[i], "value of " + std::to_string(i));
+    });
+  }
+  threads.clear();
+}
+
+TEST_P(RendezvousConformance, MissingRanksAreNamed) {
+  const auto zero = open_(0);
+  ASSERT_TRUE(zero->put("addresses/4", "x"));
+  const auto values = exchange(*zero, "addresses", 0, 9, "own", milliseconds(50));
+  ASSERT_FALSE(values);
+  EXPECT_EQ(values.error().kind, ErrorKind::cancelled);
+  EXPECT_NE(values.error().message.find("1 to 3 and 5 to 8 are missing"), std::string::npos)
+      << values.error().message;
+}
+
+TEST(FolderRendezvous, JobsDoNotMeet) {
+  const TemporaryFolder folder;
+  const auto one = taken(folder_rendezvous(folder.path(), "one"));
+  const auto other = taken(folder_rendezvous(folder.path(), "../other"));
+  ASSERT_TRUE(one->put("key", "1"));
+  EXPECT_FALSE(other->get("key", milliseconds(0)));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "one" / "key"));
+}
+
+TEST(FolderRendezvous, FolderThatCannotBeMade) {
+  const auto made = folder_rendezvous("/proc/foreload", "job");
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message.find("/proc/foreload/job"), std::string::npos);
+}
+
+TEST(TcpRendezvous, NobodyThere) {
+  const auto made = tcp_rendezvous("127.0.0.1", free_port(), 1, milliseconds(50));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind, ErrorKind::unreadable);
+  EXPECT_NE(made.error().message.find("127.0.0.1"), std::string::npos);
+}
+
+TEST(TcpRendezvous, RankZeroMayComeLater) {
+  const uint16_t port = free_port();
+  std::unique_ptr<Rendezvous> client;
+  std::jthread early([&] { client = taken(tcp_rendezvous("127.0.0.1", port, 1, kPatience)); });
+  const auto server = taken(tcp_rendezvous("127.0.0.1", port, 0, kPatience));
+  early.join();
+  ASSERT_TRUE(client->put("key", "value"));
+  EXPECT_EQ(taken(server->get("key", kPatience)), "value");
+}
+
+TEST(TcpRendezvous, RankZeroGone) {
+  const uint16_t port = free_port();
+  auto server = taken(tcp_rendezvous("127.0.0.1", port, 0, kPatience));
+  const auto client = taken(tcp_rendezvous("127.0.0.1", port, 1, kPatience));
+  server.reset();
+  const auto got = client->get("key", milliseconds(200));
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().kind, ErrorKind::unreadable);
+}
+
+TEST(TcpRendezvous, SecondPutOfAnotherValueIsRefused) {
+  const uint16_t port = free_port();
+  const auto server = taken(tcp_rendezvous("127.0.0.1", port, 0, kPatience));
+  const auto client = taken(tcp_rendezvous("127.0.0.1", port, 1, kPatience));
+  ASSERT_TRUE(client->put("key", "value"));
+  EXPECT_TRUE(client->put("key", "value"));
+  EXPECT_FALSE(client->put("key", "other"));
+  EXPECT_FALSE(server->put("key", "other"));
+  EXPECT_EQ(taken(client->get("key", kPatience)), "value");
+}
+
+int connected_to(uint16_t port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const timeval patience{20, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  return fd;
+}
+
+TEST(TcpRendezvous, GarbageIsClosedAndHarmsNobody) {
+  const uint16_t port = free_port();
+  const auto server = taken(tcp_rendezvous("127.0.0.1", port, 0, kPatience));
+  const auto client = taken(tcp_rendezvous("127.0.0.1", port, 1, kPatience));
+  const std::vector<std::string> garbage{
+      "GET / HTTP/1.1\r\n\r\n",
+      std::string(100'000, 'F'),
+      std::string("FLR1\x09\x01\0\0\0\0\0\0", 12),          // unknown kind
+      std::string("FLR1\x00\xff\0\0\0\0\0\0", 12),          // a key that is too long
+      std::string("FLR1\x00\x01\0\0\xff\xff\xff\xff", 12),  // a value that is too long
+      std::string("FLR1\x00\x01\x01\0\0\0\0\0", 12),        // bits that must be zero
+      std::string("FLR1\x00\x00\0\0\0\0\0\0", 12),          // no key
+      std::string("FLR1\x02\x01\0\0\0\0\0\0k", 13),         // an answer
+  };
+  std::vector<int> silent;
+  for (int i = 0; i < 20; ++i) silent.push_back(connected_to(port));
+  for (const std::string& bytes : garbage) {
+    const int fd = connected_to(port);
+    (void)!::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    char byte = 0;
+    EXPECT_LE(::recv(fd, &byte, 1, 0), 0) << "an answer to garbage";
+    EXPECT_NE(errno, EAGAIN) << "the connection was not closed";
+    ::close(fd);
+    errno = 0;
+  }
+  ASSERT_TRUE(client->put("key", "value"));
+  EXPECT_EQ(taken(server->get("key", kPatience)), "value");
+  for (const int fd : silent) ::close(fd);
+}
+
+}  // namespace
+}  // namespace foreload

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// foreload's own plan and policy in the simulator, one rank.
+#include "foreload/sim/foreload_training.h"
+
+#include <algorithm>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "thesis.h"
+
+namespace foreload::sim {
+namespace {
+
+// Reading everything once at the source's best rate, and computing everything.
+double bound_with_source(const Scenario& job, const PolicyResult& result) {
+  const double best =
+      std::ranges::max(job.cluster.source.curve.points(), {}, &Curve::Point::rate).rate;
+  const auto epochs = static_cast<double>(job.training.epochs);
+  const double epoch = result.lower_bound_seconds / epochs;
+  const double first = static_cast<double>(result.source_bytes_lower_bound) / best;
+  return std::max(first, epoch) + epoch * (epochs - 1);
+}
+
+TEST(ForeloadTraining, ReadsTheDataSetOnceWhereItFits) {
+  const PolicyResult result = run_policy(small_scenario(1, 60'000'000, 0), "foreload");
+  ASSERT_TRUE(result.supported) << result.reason;
+  EXPECT_EQ(result.outcome.source_bytes, result.source_bytes_lower_bound);
+  EXPECT_EQ(result.outcome.hits.source, 800u);
+  EXPECT_EQ(result.outcome.hits.own[0], 2400u);
+}
+
+TEST(ForeloadTraining, UsesTheDiskForWhatMemoryCannotHold) {
+  const PolicyResult result = run_policy(small_scenario(1, 10'000'000, 60'000'000), "foreload");
+  EXPECT_EQ(result.outcome.source_bytes, result.source_bytes_lower_bound);
+  EXPECT_GT(result.outcome.hits.own[1], result.outcome.hits.own[0]);
+}
+
+TEST(ForeloadTraining, StaysWithinOneSamplePerEpochOfTheBoundWhereItDoesNotFit) {
+  const Scenario job = small_scenario(1, 10'000'000, 8'000'000);
+  const PolicyResult result = run_policy(job, "foreload");
+  const uint64_t slack = 2 * 4 * sizes_of(job.dataset)->largest();
+  EXPECT_GE(result.outcome.source_bytes, result.source_bytes_lower_bound);
+  EXPECT_LE(result.outcome.source_bytes, result.source_bytes_lower_bound + slack);
+}
+
+TEST(ForeloadTraining, IsTheSameAgain) {
+  const Scenario job = small_scenario(1, 10'000'000, 8'000'000);
+  EXPECT_EQ(run_policy(job, "foreload").outcome.seconds,
+            run_policy(job, "foreload").outcome.seconds);
+}
+
+TEST(ForeloadTraining, SaysWhySeveralRanksCannotBeSimulated) {
+  const PolicyResult result = run_policy(small_scenario(4, 10'000'000, 8'000'000), "foreload");
+  if (result.supported) GTEST_SKIP() << "several ranks are simulated";
+  EXPECT_FALSE(result.reason.empty());
+}
+
+// Any cluster of one rank: no slower than the published policy, no more from the source, and near
+// the bound where everything fits.
+TEST(ForeloadTrainingStatistics, IsNoWorseThanThePublishedPolicy) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 60; ++i) {
+    Scenario job = small_scenario(1, random() % 60'000'000, random() % 60'000'000);
+    job.training.seed = random() % 1000;
+    job.training.epochs = 2 + random() % 6;
+    job.training.compute = 10e6 * static_cast<double>(1 + random() % 12);
+    job.dataset.samples = 2000;
+    job.cluster.source.curve =
+        times_curve(job.cluster.source.curve, 0.3 + static_cast<double>(random() % 20) / 10);
+    if (random() % 2 == 0) job.cluster.source.latency = {0.002, 0.5};
+    if (random() % 3 == 0) job.cluster.tiers[1].write = Curve::flat(200e6);
+    const PolicyResult ours = run_policy(job, "foreload");
+    const PolicyResult theirs = run_policy(job, "nopfs");
+    EXPECT_LE(ours.outcome.seconds, 1.001 * theirs.outcome.seconds) << i;
+    EXPECT_LE(ours.outcome.source_bytes, theirs.outcome.source_bytes) << i;
+    const uint64_t storage = job.cluster.tiers[0].capacity + job.cluster.tiers[1].capacity;
+    if (storage > sizes_of(job.dataset)->total()) {
+      EXPECT_LE(ours.outcome.seconds, 1.03 * bound_with_source(job, ours)) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace foreload::sim
