@@ -75,5 +75,6 @@ void register_order(py::module_& module);
 void register_sizes(py::module_& module);
 void register_plan(py::module_& module);
 void register_reader(py::module_& module);
+void register_loader(py::module_& module);
 
 }  // namespace foreload::python

@@ -76,6 +76,7 @@ PYBIND11_MODULE(_core, module) {
   register_sizes(module);
   register_plan(module);
   register_reader(module);
+  register_loader(module);
 }
 
 }  // namespace foreload::python

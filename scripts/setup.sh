@@ -42,8 +42,12 @@ find_python() {
 # Prints the Debian packages, of those needed, that are not there. A tool found by other means
 # needs no package.
 missing_packages() {
-  local wanted=(libfmt-dev nlohmann-json3-dev libcli11-dev libexpected-dev libxxhash-dev liburing-dev)
-  if [ "${1:-}" = tests ]; then wanted+=(libgtest-dev libbenchmark-dev libfuse3-dev fuse3 pkg-config); fi
+  local wanted=(libfmt-dev nlohmann-json3-dev libcli11-dev libexpected-dev libxxhash-dev liburing-dev
+    libjpeg-dev libpng-dev)
+  if [ "${1:-}" = tests ]; then
+    wanted+=(libgtest-dev libbenchmark-dev libfuse3-dev fuse3 pkg-config)
+    wanted+=(libucx-dev libssl-dev libopenmpi-dev openmpi-bin)  # transports between ranks
+  fi
   if ! have dpkg-query; then wanted=(); fi  # not Debian: CMake names the libraries it misses
   have g++ || wanted+=(g++)
   have make || wanted+=(make)

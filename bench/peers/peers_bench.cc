@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -60,7 +61,8 @@ std::unique_ptr<Transport> joined(const TransportSettings& settings, TransportCa
 // Answers every request with the same sample, until killed.
 [[noreturn]] void serve(const TransportSettings& settings, size_t bytes) {
   std::vector<std::byte> sample(bytes, std::byte{7});
-  Transport* transport = nullptr;
+  std::promise<Transport*> made;
+  const std::shared_future<Transport*> transport = made.get_future().share();
   TransportCalls calls;
   calls.incoming = [](auto&&...) { return PayloadPlace{}; };
   calls.arrived = [&](uint32_t from, std::span<const std::byte> header, auto&&...) {
@@ -68,12 +70,12 @@ std::unique_ptr<Transport> joined(const TransportSettings& settings, TransportCa
     if (!message || !std::holds_alternative<wire::Request>(*message)) return;
     const auto reply = encode(
         wire::Reply{std::get<wire::Request>(*message).request, wire::ReplyStatus::here, 1, 2});
-    transport->send(from, {1, reply, sample, nullptr});
+    transport.get()->send(from, {1, reply, sample, nullptr});
   };
   calls.sent = [](uint64_t, bool) {};
   calls.lost = [](uint32_t, const std::string&) {};
   const auto own = joined(settings, std::move(calls));
-  transport = own.get();
+  made.set_value(own.get());
   for (;;) ::pause();
 }
 

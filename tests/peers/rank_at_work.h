@@ -89,9 +89,27 @@ class RankAtWork {
     };
     return calls;
   }
-  void start(std::unique_ptr<Transport> transport) { transport_ = std::move(transport); }
-  void end() { transport_.reset(); }
-  Transport& transport() { return *transport_; }
+  void start(std::unique_ptr<Transport> transport) {
+    const std::scoped_lock lock(mutex_);
+    transport_ = std::move(transport);
+    changed_.notify_all();
+  }
+  void end() {
+    // Calls are made while it ends, and they lock.
+    std::unique_ptr<Transport> ended;
+    {
+      const std::scoped_lock lock(mutex_);
+      ended = std::move(transport_);
+      ended_ = ended.get();
+    }
+    ended.reset();
+  }
+  // Calls may come before start().
+  Transport& transport() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return transport_ != nullptr || ended_ != nullptr; });
+    return transport_ != nullptr ? *transport_ : *ended_;
+  }
 
   uint64_t send(uint32_t to, const std::string& header, const std::string& payload = "") {
     return send_shared(to, header, std::make_shared<const std::string>(payload));
@@ -192,6 +210,7 @@ class RankAtWork {
   size_t sent_failed_ = 0;
   size_t places_ = 0;
   size_t most_places_ = 0;
+  Transport* ended_ = nullptr;            // while and after it ends
   std::unique_ptr<Transport> transport_;  // the first to go
 };
 

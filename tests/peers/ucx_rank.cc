@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,7 +58,8 @@ std::string difference(const Process& a, const Process& b) {
 }
 
 int run(const std::string& folder, uint32_t rank, uint32_t ranks, const std::string& components) {
-  Transport* transport = nullptr;
+  std::promise<Transport*> made_transport;
+  const std::shared_future<Transport*> transport = made_transport.get_future().share();
   std::string bytes(20 << 20, 'x');
   TransportCalls calls;
   calls.incoming = [](uint32_t, std::span<const std::byte>, uint64_t) { return PayloadPlace{}; };
@@ -67,7 +69,7 @@ int run(const std::string& folder, uint32_t rank, uint32_t ranks, const std::str
     if (!text.starts_with("please ")) return;
     const size_t size = std::min(bytes.size(), static_cast<size_t>(std::stoul(text.substr(7))));
     const std::string answer = "here";
-    transport->send(from, {1, std::as_bytes(std::span(answer)),
+    transport.get()->send(from, {1, std::as_bytes(std::span(answer)),
                            std::as_bytes(std::span(bytes)).first(size), nullptr});
   };
   calls.sent = [](uint64_t, bool) {};
@@ -78,7 +80,7 @@ int run(const std::string& folder, uint32_t rank, uint32_t ranks, const std::str
     std::printf("%s\n", made.error().message.c_str());
     return 1;
   }
-  transport = made->get();
+  made_transport.set_value(made->get());
   std::printf("%s\nready\n", difference(before, Process::now()).c_str());
   std::fflush(stdout);
   for (;;) ::pause();

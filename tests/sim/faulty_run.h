@@ -144,19 +144,16 @@ class FaultyRun : public World {
     cluster_->agenda().set(weather_, 0.05);
   }
 
-  // Disks get slower and faster, and now and then a tier is gone.
+  // For a while disks get slower and faster, and now and then a tier is gone.
   void change_weather() {
-    if (chance(0.2)) {
-      const bool slow = chance(0.5);
+    const bool last = ++changes_ == 40;
+    if (last || chance(0.2)) {
+      const bool slow = !last && chance(0.5);
       cluster_->tier(0, 1).set_speed(cluster_->agenda(), slow ? 0.05 : 1);
-      if (slow) allowed_seconds_ += 20;
+      if (slow) allowed_seconds_ += 2;
     }
-    if (chance(0.01)) {
-      const auto tier = static_cast<uint32_t>(random_() % 2);
-      lost_.insert(tier);
-      rank_->lose_tier(tier);
-    }
-    cluster_->agenda().set(weather_, cluster_->now() + 0.1);
+    if (chance(0.01)) rank_->lose_tier(static_cast<uint32_t>(random_() % 2));
+    if (!last) cluster_->agenda().set(weather_, cluster_->now() + 0.1);
   }
 
   void loop() {
@@ -323,7 +320,7 @@ class FaultyRun : public World {
   bool gave_up_ = false;
   std::map<uint64_t, unsigned> blame_;  // tries that were spoilt, by sample
   std::set<uint64_t> skipped_;
-  std::set<uint32_t> lost_;
+  int changes_ = 0;  // of the weather
   double allowed_seconds_ = 0;
   std::optional<std::string> complaint_;
 };

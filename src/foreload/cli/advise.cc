@@ -38,7 +38,7 @@ Run add_advise(CLI::App& app) {
   CLI::App* verb =
       app.add_subcommand("advise", "Say what limits a job and what to buy, from simulations");
   verb->add_option("scenario", options->scenario, "a JSON file, see docs/simulator.md")->required();
-  verb->add_option("--policy", options->policy, "under this policy (foreload where it can be)");
+  verb->add_option("--policy", options->policy, "under this policy (foreload)");
   verb->add_flag("--json", options->json, "print one JSON object");
   return [options] { return run(*options); };
 }

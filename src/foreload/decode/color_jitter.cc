@@ -55,8 +55,8 @@ int mean_grey(PixelBuffer& pixels) {
 
 void saturate(float factor, PixelBuffer& pixels) {
   if (pixels.channels() == 1) return;  // grey already: both images are the same
-  // Loops of a fixed length, over the end of the row too, are ones that compilers vectorise; 21
-  // pixels fit into the bytes that may be written there.
+  // Loops of a fixed length, over the end of the row too, are ones that compilers vectorise. They
+  // touch up to 15 pixels after it, fewer than the 64 bytes that a PixelBuffer has there.
   constexpr size_t kAtOnce = 16;
   for (uint32_t y = 0; y < pixels.size().height; ++y) {
     uint8_t* pixel = pixels.row(y);

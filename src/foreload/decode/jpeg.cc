@@ -154,12 +154,13 @@ boolean decode_mcu(jpeg_decompress_struct* info, JBLOCKROW* blocks) {
   for (int i = 0; i < info->blocks_in_MCU; ++i) {
     const BlockGroups::Block& block = groups.blocks[static_cast<size_t>(i)];
     JCOEF* const out = blocks == nullptr ? groups.unwanted.data() : *blocks[i];
-    if (!groups.reader.read_block(*block.dc, *block.ac, out)) {
+    int& dc = groups.last_dc[block.channel];
+    if (!groups.reader.read_block(*block.dc, *block.ac, out) ||
+        __builtin_add_overflow(dc, int{out[0]}, &dc)) {
       d.out_of_ordinary = true;
       leave_with(d, "");
     }
-    groups.last_dc[block.channel] += out[0];
-    out[0] = static_cast<JCOEF>(groups.last_dc[block.channel]);
+    out[0] = static_cast<JCOEF>(dc);
   }
   return TRUE;
 }

@@ -26,8 +26,8 @@ struct Window {
 };
 
 // torchvision's RandomResizedCrop.get_params: ten tries to fit a crop of random area and shape,
-// then the largest central crop whose shape is allowed (of at least one pixel, where torchvision may
-// come to none).
+// then the largest central crop whose shape is allowed. That has at least one pixel, where
+// torchvision may come to none.
 Window random_crop_to_resize(const step::RandomResizedCrop& step, ImageSize image,
                              StepRandom& random) {
   const double width = image.width;

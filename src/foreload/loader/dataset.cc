@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "foreload/plan/index_format.h"
-#include "foreload/sources/file_list.h"
 
 namespace foreload {
 namespace {
@@ -70,6 +70,11 @@ Result<DatasetIndex> index_folder(const std::filesystem::path& folder,
 Result<DatasetIndex> index_file_list(const std::filesystem::path& list,
                                      const ListingOptions& options) {
   FORELOAD_TRY(const Listing listing, list_files(list, options));
+  return index_of(listing);
+}
+
+Result<DatasetIndex> index_file_list(FileList list, const ListingOptions& options) {
+  FORELOAD_TRY(const Listing listing, list_files(std::move(list), options));
   return index_of(listing);
 }
 

@@ -12,6 +12,7 @@
 #include "foreload/base/progress.h"
 #include "foreload/base/result.h"
 #include "foreload/plan/index.h"
+#include "foreload/sources/file_list.h"
 #include "foreload/sources/listing.h"
 
 namespace foreload {
@@ -34,6 +35,7 @@ Result<DatasetIndex> index_folder(const std::filesystem::path& folder,
 // Puts the files of a file list into an index. Fails as list_files() does.
 Result<DatasetIndex> index_file_list(const std::filesystem::path& list,
                                      const ListingOptions& options);
+Result<DatasetIndex> index_file_list(FileList list, const ListingOptions& options);
 
 // index_folder() for a folder, index_file_list() for a list, DatasetIndex::load() for an index.
 // Fails as they do.

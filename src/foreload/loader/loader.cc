@@ -32,7 +32,10 @@ Result<OpenedIndex> open_index(const LoaderSettings& settings, LoaderStats& stat
   listing.extensions = settings.extensions;
   listing.progress = settings.listing_progress;
   listing.operations = std::move(operations);
-  IndexPlace place{settings.dataset, settings.index, {}, settings.revalidate};
+  IndexPlace place{settings.dataset, settings.index, {}, settings.revalidate, {}};
+  if (!settings.files.empty()) {
+    FORELOAD_TRY(place.files, file_list_of(settings.files));
+  }
   if (!settings.disks.empty()) place.cache = settings.disks.front().folder;
   FORELOAD_TRY(OpenedIndex opened, open_saved_index(place, listing));
   stats.listed = opened.listed;
@@ -128,6 +131,29 @@ std::vector<Held> held_on(const std::vector<EngineTier>& tiers, const DatasetInd
   return held;
 }
 
+// Replaces what this rank can keep and holds by what all ranks can keep and hold.
+Result<void> join_facts(const LoaderSettings& settings, const DatasetIndex& index, Job& job) {
+  RankFacts own{index.fingerprint(), {}, job.held};
+  for (const Tier& tier : job.tiers.at(0)) own.tiers.push_back(tier.capacity);
+  std::sort(own.held.begin(), own.held.end(),
+            [](const Held& a, const Held& b) { return a.sample < b.sample; });
+  FORELOAD_TRY(const auto all, exchange_facts(*settings.join, settings.rank, settings.ranks, own));
+  const std::vector<Tier> like = job.tiers.at(0);
+  job.tiers.clear();
+  job.held.clear();
+  for (const RankFacts& facts : all) {
+    std::vector<Tier> tiers;
+    for (size_t i = 0; i < facts.tiers.size(); ++i) {
+      const bool memory = i == 0;
+      tiers.push_back({memory ? "memory" : "disk", facts.tiers[i],
+                       i < like.size() ? like[i].speed : like.back().speed / 2});
+    }
+    job.tiers.push_back(std::move(tiers));
+    job.held.insert(job.held.end(), facts.held.begin(), facts.held.end());
+  }
+  return {};
+}
+
 // Whether the plan wants a copy of the sample on this tier of this rank.
 bool keeps_on(const Plan& plan, uint32_t rank, uint64_t sample, uint32_t tier) {
   const Owner owner = plan.placement().owner(sample);
@@ -183,11 +209,13 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   const auto begin = Clock::now();
   FORELOAD_TRY(Sizes sizes, Sizes::of(*loader->index_));
   Job job = job_of(settings, sizes);
-  job.held = held_on(parts.tiers, *loader->index_, settings.rank);
+  const std::vector<Held> own_held = held_on(parts.tiers, *loader->index_, settings.rank);
+  job.held = own_held;
+  if (settings.join) FORELOAD_CHECK(join_facts(settings, *loader->index_, job));
   FORELOAD_TRY(Plan plan, Plan::make(job, std::move(sizes)));
   loader->plan_ = std::make_shared<const Plan>(std::move(plan));
   parts.plan = loader->plan_;
-  parts.held = job.held;
+  parts.held = own_held;
   stats.plan_seconds = seconds_since(begin);
 
   std::vector<ArenaPlace> places;
@@ -200,7 +228,7 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
                MemoryTier::create(loader->index_->samples(), settings.memory, places));
   stats.memory_overhead = parts.tiers[0].memory->overhead();
   std::vector<bool> counted(loader->index_->samples());
-  for (const Held& copy : job.held) {
+  for (const Held& copy : own_held) {
     if (!keeps_on(*loader->plan_, settings.rank, copy.sample, copy.tier) || counted[copy.sample])
       continue;
     counted[copy.sample] = true;
@@ -247,6 +275,13 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
                 : settings.transform ? cpus
                                      : std::min(4u, cpus);
   parts.trace = settings.trace;
+  if (settings.join) {
+    FORELOAD_CHECK(
+        agree_on_plan(*settings.join, settings.rank, settings.ranks, loader->plan_->digest()));
+    parts.peers = std::make_shared<PeerLink>(parts.inbox, parts.staging);
+    FORELOAD_TRY(auto transport, settings.join->connect(parts.peers->calls()));
+    parts.peers->attach(std::move(transport), loader->plan_);
+  }
   PolicySettings& policy = parts.policy;
   policy.rank = settings.rank;
   policy.window_bytes = settings.staging;

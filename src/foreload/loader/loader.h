@@ -21,6 +21,7 @@
 #include "foreload/base/result.h"
 #include "foreload/fetch/engine.h"
 #include "foreload/loader/disk_order.h"
+#include "foreload/loader/joining.h"
 #include "foreload/metrics/histogram.h"
 #include "foreload/metrics/operations.h"
 #include "foreload/metrics/trace.h"
@@ -37,6 +38,8 @@ struct DiskBudget {
 struct LoaderSettings {
   std::filesystem::path dataset;        // a folder, or a file list (sources/file_list.h)
   std::vector<std::string> extensions;  // as ListingOptions; see image_extensions()
+  // The files of the data set, one sample each, instead of `dataset`; see file_list_of().
+  std::vector<std::string> files;
   // The listing: loaded if it is there, otherwise written. Empty: in the first disk's folder, if
   // there is one.
   std::filesystem::path index;
@@ -44,6 +47,9 @@ struct LoaderSettings {
 
   uint32_t rank = 0;
   uint32_t ranks = 1;
+  // How this rank finds the others, so that together they are one cache; nothing: it is alone with
+  // the source.
+  std::optional<JoinSettings> join;
   OrderKind order = OrderKind::torch;
   uint64_t seed = 0;
   Pad pad = Pad::repeat;

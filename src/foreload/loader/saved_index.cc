@@ -10,7 +10,6 @@
 
 #include "foreload/base/hash.h"
 #include "foreload/loader/dataset.h"
-#include "foreload/sources/file_list.h"
 
 namespace foreload {
 namespace {
@@ -28,8 +27,11 @@ fs::path file_name(const fs::path& cache, const fs::path& dataset,
                    const std::vector<std::string>& extensions,
                    const std::optional<FileList>& list) {
   std::error_code error;
-  fs::path whole = fs::canonical(dataset, error);
-  if (error) whole = fs::absolute(dataset, error).lexically_normal();
+  fs::path whole;
+  if (!dataset.empty()) {
+    whole = fs::canonical(dataset, error);
+    if (error) whole = fs::absolute(dataset, error).lexically_normal();
+  }
   Digester digester;
   digester.add(std::string_view(whole.native()));
   if (list) {
@@ -65,19 +67,24 @@ Result<fs::path> index_file_in(const fs::path& cache, const fs::path& dataset,
 }
 
 Result<OpenedIndex> open_saved_index(const IndexPlace& place, const ListingOptions& options) {
-  FORELOAD_TRY(const std::optional<FileList> list, list_of(place.dataset));
+  std::optional<FileList> list = place.files;
+  if (!list) {
+    FORELOAD_TRY(list, list_of(place.dataset));
+  }
   const fs::path root = list ? list->root : place.dataset;
   const bool named = !place.file.empty();
   fs::path file = place.file;
   if (!named && !place.cache.empty())
-    file = file_name(place.cache, place.dataset, options.extensions, list);
+    file =
+        file_name(place.cache, place.files ? fs::path() : place.dataset, options.extensions, list);
   std::error_code error;
   if (!file.empty() && !place.revalidate && fs::exists(file, error)) {
     auto index = DatasetIndex::load(file);
     if (index) return OpenedIndex{std::move(*index), root, file, false, {}};
     if (named) return tl::unexpected(std::move(index).error());
   }
-  FORELOAD_TRY(DatasetIndex index, open_dataset(place.dataset, options));
+  FORELOAD_TRY(DatasetIndex index, place.files ? index_file_list(*place.files, options)
+                                               : open_dataset(place.dataset, options));
   std::string warning;
   if (!file.empty()) {
     if (!named) fs::create_directories(file.parent_path(), error);

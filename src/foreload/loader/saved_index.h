@@ -6,20 +6,23 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "foreload/base/result.h"
 #include "foreload/plan/index.h"
+#include "foreload/sources/file_list.h"
 #include "foreload/sources/listing.h"
 
 namespace foreload {
 
 struct IndexPlace {
-  std::filesystem::path dataset;  // a folder or a file list
+  std::filesystem::path dataset;  // a folder or a file list; for `files`, what to call them
   std::filesystem::path file;     // the index; empty: in the cache
   std::filesystem::path cache;    // folder of the first disk cache; empty: none
   bool revalidate = false;        // list again, whatever is kept
+  std::optional<FileList> files;  // the data set itself, where the program knows its files
 };
 
 struct OpenedIndex {

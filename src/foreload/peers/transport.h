@@ -47,8 +47,9 @@ struct OutgoingMessage {
   std::shared_ptr<const void> keeper;
 };
 
-// What a transport calls, from threads of its own, one call at a time. None of them may block; all
-// may call send() and drop(), none may end the transport.
+// What a transport calls, from threads of its own, one call at a time, the first perhaps before the
+// function that made the transport has returned. None of them may block; all may call send() and
+// drop(), none may end the transport.
 struct TransportCalls {
   // A message with a payload begins to arrive: where shall its payload go? Called only for messages
   // whose header passed the transport's own checks (length, authentication of the header).

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "foreload/base/bytes.h"
-#include "foreload/sim/foreload_training.h"
 #include "foreload/sim/simulate.h"
 
 namespace foreload::sim {
@@ -135,7 +134,7 @@ void conclude(Advice& advice) {
 }  // namespace
 
 Result<Advice> advise(const Scenario& scenario, std::string policy, const Progress& progress) {
-  if (policy.empty()) policy = foreload_refuses(scenario) ? "nopfs" : "foreload";
+  if (policy.empty()) policy = "foreload";
   FORELOAD_TRY(const Sizes sizes, sizes_of(scenario.dataset));
   const std::vector<Change> changes = changes_of(scenario, sizes.total());
   constexpr uint64_t kParts = 1000;

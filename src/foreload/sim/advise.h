@@ -34,8 +34,8 @@ struct Advice {
   std::vector<std::string> sentences;
 };
 
-// Under `policy`; empty: foreload where it can be simulated, else nopfs. Fails as
-// simulate_policy() does, and with `invalid` where the policy cannot run the job.
+// Under `policy`; empty: foreload. Fails as simulate_policy() does, and with `invalid` where the
+// policy cannot run the job.
 Result<Advice> advise(const Scenario& scenario, std::string policy, const Progress& progress = {});
 
 std::string to_text(const Advice& advice);

@@ -12,6 +12,7 @@ uint32_t Agenda::add() {
     return slot;
   }
   times_.push_back(kNever);
+  turns_.push_back(0);
   places_.push_back(kNowhere);
   return static_cast<uint32_t>(times_.size() - 1);
 }
@@ -24,6 +25,7 @@ void Agenda::set(uint32_t slot, Time at) {
     return;
   }
   at = std::max(at, now_);
+  turns_[slot] = turn_++;
   if (place == kNowhere) {
     times_[slot] = at;
     heap_.push_back(slot);
@@ -36,7 +38,7 @@ void Agenda::set(uint32_t slot, Time at) {
   if (at < old)
     move_up(place);
   else
-    move_down(place);
+    move_down(place);  // also for the same time: its turn is later now
 }
 
 uint32_t Agenda::next() {

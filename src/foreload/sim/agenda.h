@@ -4,7 +4,7 @@
 // with at most one time at which it wants to be woken; changing that time costs O(log slots), so a
 // device whose next completion moves with every arrival leaves nothing behind.
 //
-// Deterministic: equal times are woken in the order of their slots. For one thread.
+// Deterministic: equal times are woken in the order in which they were set. For one thread.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Agenda {
   static constexpr uint32_t kNowhere = UINT32_MAX;
 
   bool before(uint32_t a, uint32_t b) const {
-    return times_[a] < times_[b] || (times_[a] == times_[b] && a < b);
+    return times_[a] < times_[b] || (times_[a] == times_[b] && turns_[a] < turns_[b]);
   }
   void move_up(uint32_t place);
   void move_down(uint32_t place);
@@ -49,7 +49,9 @@ class Agenda {
   }
 
   Time now_ = 0;
-  std::vector<Time> times_;       // by slot
+  std::vector<Time> times_;      // by slot
+  std::vector<uint64_t> turns_;  // by slot: when its time was set, in calls
+  uint64_t turn_ = 0;
   std::vector<uint32_t> places_;  // by slot: where in the heap
   std::vector<uint32_t> heap_;    // of slots
   std::vector<uint32_t> free_;

@@ -193,10 +193,6 @@ void ForeloadTraining::end_step() {
 
 }  // namespace
 
-std::optional<std::string> foreload_refuses(const Scenario&) {
-  return std::nullopt;
-}
-
 Result<Outcome> train_foreload(const Scenario& scenario, const Workload& workload,
                                const Progress& progress) {
   FORELOAD_TRY(Plan plan, Plan::make(job_of(scenario), workload.sizes(), {.threads = 1}));

@@ -6,9 +6,6 @@
 // For one thread.
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "foreload/base/progress.h"
 #include "foreload/base/result.h"
 #include "foreload/sim/outcome.h"
@@ -17,10 +14,7 @@
 
 namespace foreload::sim {
 
-// Why it cannot be simulated, or nothing.
-std::optional<std::string> foreload_refuses(const Scenario& scenario);
-
-// REQUIRES: foreload does not refuse. Fails as Plan::make() does, and with `cancelled`.
+// Fails as Plan::make() does, and with `cancelled`.
 Result<Outcome> train_foreload(const Scenario& scenario, const Workload& workload,
                                const Progress& progress = {});
 

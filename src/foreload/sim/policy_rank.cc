@@ -106,8 +106,8 @@ void PolicyRank::carry(const action::OpenBatch& a) {
 
 void PolicyRank::carry(const action::Read& a) {
   if (a.from.kind == Origin::Kind::peer) {
-    asked_[a.request] = {
-        .request = a.request, .sample = a.sample, .place = a.place, .from = a.from};
+    expect(a.request,
+           keep({.request = a.request, .sample = a.sample, .place = a.place, .from = a.from}));
     return send(
         {.work = Work::ask, .request = a.request, .sample = a.sample, .peer = a.from.number}, 0);
   }
@@ -120,7 +120,7 @@ void PolicyRank::carry(const action::Read& a) {
                                .end = fate.end,
                                .begin = cluster_.now(),
                                .deadline = seconds(a.deadline)});
-  requests_[a.request] = static_cast<uint32_t>(token);
+  expect(a.request, token);
   Operation& operation = operations_[static_cast<uint32_t>(token)];
   if (fate.hangs) {
     operation.end = ReadEnd::deadline;
@@ -147,16 +147,30 @@ void PolicyRank::start_read(uint64_t token) {
   cluster_.read(settings_.policy.rank, place, settings_.plan->sizes()[operation.sample], token);
 }
 
+PolicyRank::Pending* PolicyRank::pending(uint64_t request) {
+  const auto slot = static_cast<uint32_t>(request);
+  if (slot >= requests_.size() || requests_[slot].request != request) return nullptr;
+  return &requests_[slot];
+}
+
+void PolicyRank::expect(uint64_t request, uint64_t token) {
+  const auto slot = static_cast<uint32_t>(request);
+  if (slot >= requests_.size()) requests_.resize(slot + 1);
+  requests_[slot] = {request, static_cast<uint32_t>(token)};
+}
+
 void PolicyRank::carry(const action::Cancel& a) {
-  if (const auto asked = asked_.find(a.request); asked != asked_.end()) {
-    send({.work = Work::stop_asking, .request = a.request, .peer = asked->second.from.number}, 0);
-    asked_.erase(asked);
+  Pending* found = pending(a.request);
+  if (found == nullptr) return;
+  found->request = UINT64_MAX;
+  Operation& operation = operations_[found->operation];
+  if (operation.from.kind != Origin::Kind::peer) {
+    operation.cancelled = true;  // the device does not know, and goes on
     return;
   }
-  const auto found = requests_.find(a.request);
-  if (found == requests_.end()) return;
-  operations_[found->second].cancelled = true;
-  requests_.erase(found);
+  const uint32_t peer = operation.from.number;
+  free_.push_back(found->operation);
+  send({.work = Work::stop_asking, .request = a.request, .peer = peer}, 0);
 }
 
 void PolicyRank::carry(const action::Decode& a) {
@@ -261,10 +275,10 @@ void PolicyRank::receive(uint32_t from, const Operation& message) {
 
 // A peer has answered what this rank asked it.
 void PolicyRank::answered(uint64_t request, ReadEnd end) {
-  const auto found = asked_.find(request);
-  if (found == asked_.end()) return;  // cancelled before
-  Operation operation = found->second;
-  asked_.erase(found);
+  const Pending* found = pending(request);
+  if (found == nullptr) return;  // cancelled before
+  Operation operation = operations_[found->operation];
+  free_.push_back(found->operation);
   operation.end = end;
   operation.begin = cluster_.now();
   end_read(operation);
@@ -354,7 +368,7 @@ void PolicyRank::ended(uint64_t token) {
 
 void PolicyRank::end_read(const Operation& operation) {
   if (operation.cancelled) return;
-  requests_.erase(operation.request);
+  if (Pending* found = pending(operation.request)) found->request = UINT64_MAX;
   const bool from_tier = operation.from.kind == Origin::Kind::tier;
   const bool from_source = operation.from.kind == Origin::Kind::source;
   ReadEnd end = operation.end;

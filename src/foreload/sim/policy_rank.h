@@ -179,6 +179,8 @@ class PolicyRank {
   void carry(const action::Ping& a) { send({.work = Work::ping, .peer = a.rank}, 0); }
   void carry(const action::DropPeer& a) { dropped_[a.rank] = true; }
 
+  Pending* pending(uint64_t request);
+  void expect(uint64_t request, uint64_t token);
   void send(const Operation& message, uint64_t bytes);
   void receive(uint32_t from, const Operation& message);
   void answered(uint64_t request, ReadEnd end);
@@ -200,8 +202,12 @@ class PolicyRank {
   bool carrying_ = false;
   std::vector<Operation> operations_;
   std::vector<uint32_t> free_;
-  std::unordered_map<uint64_t, uint32_t> requests_;  // under way -> operation
-  std::unordered_map<uint64_t, Operation> asked_;    // of peers, by request
+  // Requests under way. Their numbers are slots of the policy with a generation above.
+  struct Pending {
+    uint64_t request = UINT64_MAX;
+    uint32_t operation = 0;
+  };
+  std::vector<Pending> requests_;  // by slot
   std::span<const std::unique_ptr<PolicyRank>> ranks_;
   std::vector<bool> dropped_;  // peers that count as dead here
   bool dead_ = false;

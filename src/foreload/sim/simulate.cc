@@ -45,10 +45,7 @@ Result<PolicyResult> run(const Scenario& scenario, const Prepared& prepared,
   for (const TierSettings& tier : scenario.cluster.tiers) result.tiers.push_back(tier.name);
   std::optional<std::string> refusal;
   if (policy == "foreload") {
-    refusal = foreload_refuses(scenario);
-    if (!refusal) {
-      FORELOAD_TRY(result.outcome, train_foreload(scenario, prepared.workload, progress));
-    }
+    FORELOAD_TRY(result.outcome, train_foreload(scenario, prepared.workload, progress));
   } else {
     const auto rival = make_rival(policy, scenario, prepared.workload);
     refusal = rival->refuses();

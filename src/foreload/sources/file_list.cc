@@ -48,9 +48,16 @@ Result<std::string> text_of(const fs::path& list) {
   return text;
 }
 
+// "file list L, line 3", or "file 3 of the data set" where there is no list.
+std::string place_in(const std::string& list, size_t line) {
+  return list.empty() ? fmt::format("file {} of the data set", line)
+                      : fmt::format("file list {}, line {}", list, line);
+}
+
 // Cuts the text into samples and finds the folder that holds them all.
 class ListReader {
  public:
+  // `list` is empty where there is no text; `folder` is where relative paths begin.
   ListReader(const fs::path& list, std::string folder)
       : list_(list.native()), folder_(std::move(folder)) {}
 
@@ -65,16 +72,29 @@ class ListReader {
       return fail(
           ErrorKind::invalid,
           fmt::format("cannot use file list {}: it names no file; write one path per line", list_));
-    const std::string root = all_inside_ ? folder_ : common_;
-    for (ListedFile& file : result_.files) file.name.erase(0, root.size() + (root != "/"));
-    result_.root = root;
-    return std::move(result_);
+    return finish(all_inside_ ? folder_ : common_);
+  }
+
+  Result<FileList> read(const std::vector<std::string>& paths) {
+    if (paths.empty()) return fail(ErrorKind::invalid, "cannot use a data set without files");
+    for (size_t number = 0; number < paths.size(); ++number) {
+      if (paths[number].find('\0') != std::string::npos)
+        return flaw(number, "its path holds a zero byte");
+      FORELOAD_CHECK(add_path(paths[number], 0, number));
+    }
+    return finish(common_);
   }
 
  private:
   tl::unexpected<Error> flaw(size_t line, std::string_view what) const {
-    return fail(ErrorKind::invalid,
-                fmt::format("cannot use file list {}, line {}: {}", list_, line, what));
+    return fail(ErrorKind::invalid, fmt::format("cannot use {}: {}", place_in(list_, line), what));
+  }
+
+  FileList finish(const std::string& root) {
+    for (ListedFile& file : result_.files) file.name.erase(0, root.size() + (root != "/"));
+    result_.root = root;
+    result_.name = list_;
+    return std::move(result_);
   }
 
   Result<void> add_line(std::string_view line, size_t number) {
@@ -93,8 +113,13 @@ class ListReader {
                                         "behind the tab, or no tab",
                                         text, UINT32_MAX));
       line = line.substr(0, tab);
+      if (line.empty()) return flaw(number, "there is no path before the tab");
     }
-    FORELOAD_TRY(std::string path, whole_path(line, number));
+    return add_path(line, label, number);
+  }
+
+  Result<void> add_path(std::string_view text, uint32_t label, size_t number) {
+    FORELOAD_TRY(std::string path, whole_path(text, number));
     note_folder(path);
     result_.files.push_back({std::move(path), 0, 0, label});
     result_.lines.push_back(number);
@@ -104,7 +129,7 @@ class ListReader {
   // Absolute, without . and .. in it. A .. behind a name is refused: what it means depends on
   // whether the name is a link, which only the file system could say.
   Result<std::string> whole_path(std::string_view text, size_t line) const {
-    if (text.empty()) return flaw(line, "there is no path before the tab");
+    if (text.empty()) return flaw(line, "its path is empty");
     const bool absolute = text.front() == '/';
     std::string whole = absolute ? std::string(text) : fmt::format("{}/{}", folder_, text);
     const bool plain = whole.find("/.") == std::string::npos &&
@@ -154,17 +179,35 @@ Result<FileList> read_file_list(const fs::path& list) {
   return files;
 }
 
+Result<FileList> file_list_of(const std::vector<std::string>& paths) {
+  std::error_code error;
+  const fs::path folder = fs::current_path(error);
+  if (error)
+    return fail(ErrorKind::unreadable,
+                fmt::format("cannot find the working folder: {}", error.message()));
+  FORELOAD_TRY(FileList files, ListReader({}, folder.native()).read(paths));
+  Digester digester;
+  for (const std::string& path : paths) digester.add(std::string_view(path));
+  files.checksum = digester.digest().low;
+  return files;
+}
+
 Result<Listing> list_files(const fs::path& list, const ListingOptions& options) {
   FORELOAD_TRY(FileList found, read_file_list(list));
+  return list_files(std::move(found), options);
+}
+
+Result<Listing> list_files(FileList found, const ListingOptions& options) {
   const size_t count = found.files.size();
   const ParallelLoop::Item item = [&](size_t i, const std::atomic<bool>&) -> std::optional<Error> {
     ListedFile& file = found.files[i];
     const fs::path path = found.root / file.name;
     const auto cannot_use = [&](const std::string& what) {
       return Error{ErrorKind::unreadable,
-                   fmt::format("cannot use file list {}, line {}: cannot stat file {}: {}; restore "
-                               "the file, or correct the line",
-                               list.native(), found.lines[i], path.native(), what)};
+                   fmt::format("cannot use {}: cannot stat file {}: {}; restore the file, or "
+                               "correct the {}",
+                               place_in(found.name, found.lines[i]), path.native(), what,
+                               found.name.empty() ? "data set" : "line")};
     };
     const auto begin = std::chrono::steady_clock::now();
     struct statx status{};
@@ -188,7 +231,7 @@ Result<Listing> list_files(const fs::path& list, const ListingOptions& options) 
   Result<void> done = loop.run(options.threads);
   if (!done && done.error().kind == ErrorKind::cancelled)
     return fail(ErrorKind::cancelled,
-                fmt::format("listing of file list {} was cancelled", list.native()));
+                fmt::format("listing of file list {} was cancelled", found.name));
   if (!done) return tl::unexpected(std::move(done).error());
   return Listing{std::move(found.files), {}};
 }

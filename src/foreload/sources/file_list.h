@@ -5,6 +5,8 @@
 // list; a tab and a whole number behind the path is the sample's label, otherwise that is 0. Blank
 // lines and lines that begin with # do not count. Samples keep the order of the list.
 //
+// A program that knows its files gives them without a text: file_list_of().
+//
 // Any thread may call these.
 #pragma once
 
@@ -20,21 +22,27 @@
 namespace foreload {
 
 struct FileList {
+  std::string name;  // of the list, for messages; empty: the files were given by the program
   // All files lie in it: the list's own folder if that holds them, otherwise the deepest one that
   // does.
   std::filesystem::path root;
   std::vector<ListedFile> files;  // names relative to the root; sizes and versions are 0
-  std::vector<size_t> lines;      // of each file, from 1
-  uint64_t checksum = 0;          // of the text
+  std::vector<size_t> lines;      // of each file, from 1; without a text, its number from 0
+  uint64_t checksum = 0;          // of the text, or of all paths
 };
 
 // Reads the list and none of the files it names. Fails with `unreadable` if it cannot be read, with
 // `invalid` and the line if a line makes no sense or no line names a file.
 Result<FileList> read_file_list(const std::filesystem::path& list);
 
+// The same for files that are given one by one; relative paths begin at the working folder, labels
+// are 0. Fails with `invalid` and the number of the file if a path makes no sense or there is none.
+Result<FileList> file_list_of(const std::vector<std::string>& paths);
+
 // The files of the list with their sizes and versions; no classes. Of the options, extensions do
 // not matter. Fails as read_file_list() does, with `unreadable` and the line for a file that cannot
 // be stat'ed or is a folder, `cancelled` if progress says so.
 Result<Listing> list_files(const std::filesystem::path& list, const ListingOptions& options = {});
+Result<Listing> list_files(FileList list, const ListingOptions& options);
 
 }  // namespace foreload

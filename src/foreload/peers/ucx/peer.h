@@ -31,6 +31,7 @@ struct Sending {
   uint64_t given = 0;  // bytes of the payload that were given to UCX
   bool begun = false;
   bool failed = false;
+  bool answered = false;
   size_t frames = 0;  // with UCX
 
   bool all_given() const { return begun && given == payload.size(); }
@@ -63,6 +64,7 @@ struct Peer {
   uint64_t last_received = 0;  // the same, of those that were accepted
 
   ucp_ep_h endpoint = nullptr;
+  bool connected = false;  // a frame left through the endpoint
   std::deque<std::shared_ptr<Sending>> waiting;  // not all given to UCX
   size_t frames = 0;                             // with UCX
   std::optional<Receiving> receiving;

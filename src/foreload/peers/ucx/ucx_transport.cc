@@ -25,6 +25,7 @@ constexpr unsigned kMessageId = 17;
 constexpr size_t kMostFrames = 32;
 // What the end may take: messages that left are pushed out, then endpoints are closed.
 constexpr std::chrono::milliseconds kFlushTime{300};
+constexpr std::chrono::milliseconds kQuietTime{20};
 constexpr std::chrono::milliseconds kCloseTime{700};
 
 std::span<const std::byte> bytes_of(const std::string& text) {
@@ -214,13 +215,24 @@ void UcxTransport::take_inbox() {
     Peer& peer = peers_[rank];
     if (std::exchange(peer.dropped, true)) continue;
     peer.receiving.reset();
-    forget_endpoint(peer);
     ready_.insert(rank);
+    std::vector<std::shared_ptr<Sending>> under_way;
+    for (const FrameOut* frame : with_ucx_) {
+      if (frame->message->to == rank) under_way.push_back(frame->message);
+    }
+    for (const auto& message : under_way) {
+      message->failed = true;
+      answer(*message);
+    }
   }
 }
 
 void UcxTransport::give_to_ucx(Peer& peer) {
-  if (peer.dropped) fail_waiting(peer);
+  if (peer.dropped) {
+    fail_waiting(peer);
+    // UCX 1.13 may abort where an endpoint is closed that is still connecting.
+    if (peer.connected) forget_endpoint(peer);
+  }
   while (!peer.waiting.empty() && peer.frames < kMostFrames) {
     // A message of which a frame failed is of no use to the peer any more.
     const std::shared_ptr<Sending> message = peer.waiting.front();
@@ -278,6 +290,7 @@ bool UcxTransport::connect(Peer& peer) {
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = on_error;
   params.err_handler.arg = &peer;
+  peer.connected = false;
   const ucs_status_t status = ucp_ep_create(worker_->get(), &params, &peer.endpoint);
   if (status == UCS_OK) return true;
   peer.endpoint = nullptr;
@@ -320,9 +333,10 @@ void UcxTransport::fail_waiting(Peer& peer) {
   }
 }
 
+// Memory that UCX has not given back stays kept.
 void UcxTransport::answer(Sending& message) {
-  message.keeper.reset();
-  calls_.sent(message.id, !message.failed);
+  if (message.frames == 0) message.keeper.reset();
+  if (!std::exchange(message.answered, true)) calls_.sent(message.id, !message.failed);
 }
 
 void UcxTransport::end_frame(FrameOut* frame, bool ok) {
@@ -331,7 +345,8 @@ void UcxTransport::end_frame(FrameOut* frame, bool ok) {
   delete frame;
   Peer& peer = peers_[message->to];
   --peer.frames;
-  if (!peer.waiting.empty()) ready_.insert(peer.rank);
+  if (!peer.waiting.empty() || peer.dropped) ready_.insert(peer.rank);
+  if (ok) peer.connected = true;
   if (!ok) message->failed = true;
   // A message that failed halfway still waits in the queue, and is answered when it is taken out.
   const bool waits = !peer.waiting.empty() && peer.waiting.front() == message;
@@ -419,7 +434,18 @@ void UcxTransport::finish() {
     const ucs_status_ptr_t flush = ucp_ep_flush_nbx(peer.endpoint, &param);
     if (flush != nullptr && !UCS_PTR_IS_ERR(flush)) flushes.push_back(flush);
   }
-  progress_until(kFlushTime, [&] { return all_done(flushes); });
+  // UCX 1.13 aborts the process if a worker ends that is still connecting, to others or, which cannot
+  // be seen here, others to it: so both sides go on until nothing happens any more.
+  const auto connecting = [](const Peer& peer) {
+    return peer.endpoint != nullptr && !peer.connected;
+  };
+  progress_until(kFlushTime, [&] {
+    return all_done(flushes) && std::none_of(peers_.begin(), peers_.end(), connecting);
+  });
+  progress_until(kFlushTime, [&, quiet_since = Clock::now()]() mutable {
+    if (worker_->progress()) quiet_since = Clock::now();
+    return Clock::now() - quiet_since > kQuietTime;
+  });
   for (Peer& peer : peers_) forget_endpoint(peer);
   progress_until(kCloseTime,
                  [&] { return all_done(closing_) && all_done(flushes) && with_ucx_.empty(); });

@@ -64,6 +64,8 @@ Result<std::unique_ptr<Worker>> Worker::open(const std::string& interface) {
   config.set_default("TLS", "^sm,self");
   // Sends without a copy abort the process when a peer vanishes (UCX 1.13 over TCP).
   config.set_default("ZCOPY_THRESH", "inf");
+  // Foreload has deadlines of its own; this one would find a stopped peer far too late.
+  config.set_default("KEEPALIVE_INTERVAL", "inf");
   config.set_default_of_tcp("CONN_NB", "y");
   // A frame in one segment, and room for more than one where they are received.
   config.set_default_of_tcp("RX_SEG_SIZE", "256k");

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/loader/loader.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include "foreload/base/cpus.h"
+#include "foreload/decode/steps.h"
+#include "foreload/loader/dataset.h"
+#include "foreload/loader/report.h"
+#include "foreload/loader/start_report.h"
+
+#include "calls.h"
+
+namespace foreload::python {
+
+namespace {
+
+using Integers = py::array_t<int64_t, py::array::c_style>;
+using CompiledTransform = std::shared_ptr<Transform>;
+
+CompiledTransform compile(const std::string& json) {
+  // pybind11 knows no pointers to const; nothing of a Transform can be changed anyway.
+  return std::const_pointer_cast<Transform>(take(Transform::compile(take(steps_from_json(json)))));
+}
+
+// numpy has no bfloat16: its bits come as uint16.
+py::dtype dtype_of(PixelType type) {
+  switch (type) {
+    case PixelType::uint8:
+      return py::dtype("uint8");
+    case PixelType::float32:
+      return py::dtype("float32");
+    case PixelType::float16:
+      return py::dtype("float16");
+    case PixelType::bfloat16:
+      return py::dtype("uint16");
+  }
+  throw py::value_error("unknown pixel type");
+}
+
+std::vector<py::ssize_t> shape_of(const OutputForm& form) {
+  const auto height = static_cast<py::ssize_t>(form.size.height);
+  const auto width = static_cast<py::ssize_t>(form.size.width);
+  const auto channels = static_cast<py::ssize_t>(form.channels);
+  if (form.layout == Layout::chw) return {channels, height, width};
+  return {height, width, channels};
+}
+
+// A batch on its way to Python. Arrays over its memory keep it.
+struct LoaderBatch {
+  std::shared_ptr<Batch> batch;
+  std::vector<int64_t> labels;
+
+  py::capsule lease() const {
+    return py::capsule(new std::shared_ptr<Batch>(batch),
+                       [](void* held) { delete static_cast<std::shared_ptr<Batch>*>(held); });
+  }
+  // All samples in one writable array; None where they are apart or bytes.
+  py::object pixels() const {
+    if (batch->decoded.empty()) return py::none();
+    std::vector<py::ssize_t> shape = shape_of(batch->form);
+    shape.insert(shape.begin(), static_cast<py::ssize_t>(batch->samples.size()));
+    return py::array(dtype_of(batch->form.type), shape, batch->decoded.data(), lease());
+  }
+  // One writable array for each sample, where sizes differ.
+  py::list apart() const {
+    py::list arrays;
+    for (Transform::Sample& sample : batch->apart)
+      arrays.append(py::array(dtype_of(sample.form.type), shape_of(sample.form),
+                              sample.bytes.data(), lease()));
+    return arrays;
+  }
+  // Read-only views of the bytes of each sample, where nothing was decoded.
+  py::list data() const {
+    py::list views;
+    for (const auto& bytes : batch->bytes) {
+      py::array view(py::dtype("uint8"), {static_cast<py::ssize_t>(bytes.size())}, {1},
+                     bytes.data(), lease());
+      py::detail::array_proxy(view.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+      views.append(py::memoryview(view));
+    }
+    return views;
+  }
+};
+
+// The loader of one process. A child made by fork has none of its threads: there the loader can
+// neither be used nor ended, so it is left alone.
+class LoaderCore {
+ public:
+  explicit LoaderCore(std::unique_ptr<Loader> loader)
+      : loader_(std::move(loader)), process_(::getpid()) {}
+  ~LoaderCore() { close(); }
+  LoaderCore(const LoaderCore&) = delete;
+  LoaderCore& operator=(const LoaderCore&) = delete;
+
+  void close() {
+    if (!loader_) return;
+    if (::getpid() != process_) {
+      static_cast<void>(loader_.release());
+      return;
+    }
+    py::gil_scoped_release release;
+    loader_.reset();
+  }
+
+  // The next batch, nothing at the end of an epoch, TimeoutError if `seconds` pass before. Signals
+  // are seen while it waits.
+  std::optional<LoaderBatch> next(std::optional<double> seconds) {
+    using Clock = std::chrono::steady_clock;
+    Loader& from = loader();
+    std::optional<Clock::time_point> deadline;
+    if (seconds)
+      deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                    std::chrono::duration<double>(*seconds));
+    bool late = false;
+    auto batch = compute([&](SignalWatch& watch) -> Result<std::optional<Batch>> {
+      while (true) {
+        auto until = Clock::now() + std::chrono::milliseconds(50);
+        if (deadline) until = std::min(until, *deadline);
+        auto result = from.next(until);
+        if (result || result.error().kind != ErrorKind::cancelled) return result;
+        late = deadline && Clock::now() >= *deadline;
+        if (late) return std::nullopt;
+        if (!watch.proceed()) return result;
+      }
+    });
+    if (late) {
+      PyErr_SetString(PyExc_TimeoutError, "the batch is not ready yet");
+      throw py::error_already_set();
+    }
+    if (!batch) return std::nullopt;
+    LoaderBatch result{std::make_shared<Batch>(std::move(*batch)), {}};
+    result.labels.reserve(result.batch->samples.size());
+    for (const uint64_t sample : result.batch->samples)
+      result.labels.push_back(from.index().label(sample));
+    return result;
+  }
+
+  void give_list(const Integers& samples, const Integers& batch_ends) {
+    const auto vector_of = [](const Integers& array) {
+      return std::vector<uint64_t>(array.data(), array.data() + array.size());
+    };
+    take(loader().give_list(vector_of(samples), vector_of(batch_ends)));
+  }
+
+  Loader& loader() const {
+    if (!loader_) throw py::value_error("the loader is closed");
+    return *loader_;
+  }
+
+ private:
+  std::unique_ptr<Loader> loader_;
+  const pid_t process_;
+};
+
+std::unique_ptr<LoaderCore> open_loader(
+    const std::filesystem::path& dataset, const std::vector<std::string>& files,
+    const std::optional<std::vector<std::string>>& extensions, const std::filesystem::path& index,
+    bool revalidate, uint32_t rank, uint32_t ranks, const std::string& order, uint64_t seed,
+    const std::string& pad, std::optional<uint64_t> epochs, uint64_t batch_size, bool drop_last,
+    bool given_lists, uint64_t memory,
+    const std::vector<std::pair<std::filesystem::path, uint64_t>>& disks, uint64_t staging,
+    const CompiledTransform& transform, unsigned threads, bool skip_bad_samples, double deadline,
+    const std::optional<std::filesystem::path>& profile) {
+  LoaderSettings settings;
+  settings.dataset = dataset;
+  settings.files = files;
+  settings.extensions = extensions.value_or(image_extensions());
+  settings.index = index;
+  settings.revalidate = revalidate;
+  settings.rank = rank;
+  settings.ranks = ranks;
+  settings.order = take(parse_order_kind(order));
+  settings.seed = seed;
+  settings.pad = take(parse_pad(pad));
+  settings.epochs = epochs;
+  settings.batching = {batch_size, drop_last};
+  settings.given_lists = given_lists;
+  settings.memory = memory;
+  for (const auto& [folder, bytes] : disks) settings.disks.push_back({folder, bytes});
+  settings.staging = staging;
+  settings.transform = transform;
+  settings.hands = threads;
+  settings.skip_bad_samples = skip_bad_samples;
+  settings.read_deadline = std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
+  settings.profile = profile;
+  return std::make_unique<LoaderCore>(compute([&](SignalWatch& watch) {
+    settings.listing_progress = watch.progress();
+    return Loader::open(std::move(settings));
+  }));
+}
+
+void register_batch(py::module_& module) {
+  py::class_<LoaderBatch>(module, "LoaderBatch")
+      .def_property_readonly("epoch", [](const LoaderBatch& b) { return b.batch->epoch; })
+      .def_property_readonly("first", [](const LoaderBatch& b) { return b.batch->first; })
+      .def_property_readonly("last", [](const LoaderBatch& b) { return b.batch->last_of_epoch; })
+      .def_property_readonly("indices",
+                             [](const LoaderBatch& b) {
+                               Integers indices(static_cast<py::ssize_t>(b.batch->samples.size()));
+                               std::copy(b.batch->samples.begin(), b.batch->samples.end(),
+                                         indices.mutable_data());
+                               return indices;
+                             })
+      .def_property_readonly("labels",
+                             [](const LoaderBatch& b) {
+                               return Integers(static_cast<py::ssize_t>(b.labels.size()),
+                                               b.labels.data());
+                             })
+      .def_property_readonly("pixels", &LoaderBatch::pixels)
+      .def_property_readonly("apart", &LoaderBatch::apart)
+      .def_property_readonly("data", &LoaderBatch::data)
+      .def("__len__", [](const LoaderBatch& b) { return b.batch->samples.size(); });
+}
+
+}  // namespace
+
+void register_loader(py::module_& module) {
+  py::class_<Transform, std::shared_ptr<Transform>>(module, "CompiledTransform")
+      .def_property_readonly("random", &Transform::random)
+      .def_property_readonly("fixed", [](const Transform& t) { return t.form().fixed(); })
+      .def_property_readonly("dtype", [](const Transform& t) { return name_of(t.form().type); })
+      .def_property_readonly(
+          "shape", [](const Transform& t) { return py::tuple(py::cast(shape_of(t.form()))); });
+  module.def("compile_transform", &compile, py::arg("json"));
+  module.def("available_cpus", &available_cpus);
+  register_batch(module);
+  py::class_<LoaderCore>(module, "LoaderCore")
+      .def("next", &LoaderCore::next, py::arg("seconds") = std::nullopt)
+      .def("seek", [](LoaderCore& core, uint64_t epoch,
+                      uint64_t start) { core.loader().seek(epoch, start); })
+      .def("give_list", &LoaderCore::give_list, py::arg("samples"), py::arg("batch_ends"))
+      .def("batches_in",
+           [](LoaderCore& core, uint64_t epoch) { return core.loader().batches_in(epoch); })
+      .def("close", &LoaderCore::close)
+      .def_property_readonly("samples",
+                             [](LoaderCore& core) { return core.loader().index().samples(); })
+      .def_property_readonly("bytes",
+                             [](LoaderCore& core) { return core.loader().plan().sizes().total(); })
+      .def_property_readonly(
+          "fingerprint", [](LoaderCore& core) { return core.loader().index().fingerprint().hex(); })
+      .def_property_readonly("classes",
+                             [](LoaderCore& core) {
+                               const DatasetIndex& index = core.loader().index();
+                               py::list names;
+                               for (size_t i = 0; i < index.classes(); ++i)
+                                 names.append(py::bytes(std::string(index.class_name(i))));
+                               return names;
+                             })
+      .def("name_of",
+           [](LoaderCore& core, int64_t sample) {
+             const DatasetIndex& index = core.loader().index();
+             const uint64_t number = within("sample", sample, 0, index.samples());
+             return py::bytes(std::string(index.object_name(index.part(number, 0).object)));
+           })
+      .def("stats_json", [](LoaderCore& core) { return to_json(core.loader().stats()); })
+      .def("start_json", [](LoaderCore& core) { return to_json(core.loader().stats().start); })
+      .def("epoch_json", [](LoaderCore& core) { return to_json(core.loader().epoch_stats()); });
+  module.def("open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
+             py::arg("extensions"), py::arg("index"), py::arg("revalidate"), py::arg("rank"),
+             py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"), py::arg("epochs"),
+             py::arg("batch_size"), py::arg("drop_last"), py::arg("given_lists"), py::arg("memory"),
+             py::arg("disks"), py::arg("staging"), py::arg("transform"), py::arg("threads"),
+             py::arg("skip_bad_samples"), py::arg("deadline"), py::arg("profile"));
+}
+
+}  // namespace foreload::python

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What happens to a rank, as the policy is told: reads that ended, batches that were consumed,
+// words of peers. Plain data.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "foreload/plan/order.h"
+#include "foreload/policy/limiter.h"
+
+namespace foreload {
+
+// Where a copy of a sample is.
+struct Origin {
+  enum class Kind : uint8_t { source, tier, peer };
+  Kind kind = Kind::source;
+  uint32_t number = 0;  // tier, or rank of the peer
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+// A sample's place in a batch. Batches are numbered through the whole run, from 0.
+struct BatchPlace {
+  uint64_t batch = 0;
+  uint32_t index = 0;
+  friend auto operator<=>(const BatchPlace&, const BatchPlace&) = default;
+};
+
+// Stands for "no batch": a read whose bytes only go to a tier.
+inline constexpr uint64_t kNoBatch = UINT64_MAX;
+
+// How a read ended. `changed`: the object is not the one that was listed. `undecodable`: it was
+// read, and its bytes are not what they should be.
+enum class ReadEnd : uint8_t {
+  ok,
+  transient,
+  throttled,
+  permanent,
+  changed,
+  deadline,
+  missing,
+  undecodable
+};
+
+// What became of a push.
+enum class PushEnd : uint8_t { kept, refused };
+
+namespace event {
+// The order of an epoch, asked for with ComputeEpoch, or this rank's reading list as a sampler gave
+// it, which may come with batches of its own: the position after the last sample of each.
+struct EpochKnown {
+  uint64_t epoch;
+  std::shared_ptr<const EpochOrder> order;
+  std::shared_ptr<const std::vector<uint64_t>> batch_ends = nullptr;
+};
+struct ReadEnded {
+  uint64_t request;
+  ReadEnd end;
+};
+// A tier has taken a sample, or could not.
+struct Placed {
+  uint64_t sample;
+  uint32_t tier;
+  bool ok;
+};
+// A sample was decoded into its place, or could not be.
+struct Decoded {
+  BatchPlace place;
+  bool ok;
+};
+// The loop is done with a batch; its memory is free.
+struct Consumed {
+  uint64_t batch;
+};
+struct Timer {};
+// A tier is off from now on; what it held is gone.
+struct TierLost {
+  uint32_t tier;
+};
+// Go on from another position; forget what is open. Batch numbers go on.
+struct Seek {
+  uint64_t epoch;
+  uint64_t start;  // samples of that epoch already consumed by all ranks together
+};
+// A peer is gone, as the transport noticed.
+struct PeerDown {
+  uint32_t rank;
+};
+// Something came from a peer.
+struct PeerHeard {
+  uint32_t rank;
+};
+// A peer asks for a sample, or does not want it any more.
+struct PeerRequest {
+  uint32_t rank;
+  uint64_t sample;
+  uint64_t request;
+};
+struct PeerCancel {
+  uint32_t rank;
+  uint64_t request;
+};
+// A sample was sent to a peer that had asked for it; not `ok`: the tier did not have it.
+struct Served {
+  uint32_t rank;
+  uint64_t request;
+  uint64_t sample;
+  uint32_t tier;
+  bool ok;
+};
+// A peer has pushed a sample; its bytes wait until the push is answered.
+struct PeerPush {
+  uint32_t rank;
+  uint64_t sample;
+  uint64_t push;
+};
+// A peer has answered a push of ours.
+struct PushAnswered {
+  uint64_t push;
+  PushEnd end;
+};
+}  // namespace event
+
+using Event = std::variant<event::EpochKnown, event::ReadEnded, event::Placed, event::Decoded,
+                           event::Consumed, event::Timer, event::TierLost, event::Seek,
+                           event::PeerDown, event::PeerHeard, event::PeerRequest, event::PeerCancel,
+                           event::Served, event::PeerPush, event::PushAnswered>;
+
+}  // namespace foreload
