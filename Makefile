@@ -19,7 +19,9 @@ fixed_addresses = $(shell setarch $$(uname -m) -R true 2>/dev/null && echo setar
 # An environment whose Python is gone is of no use.
 $(shell [ -x $(python) ] || rm -rf .venv)
 
-.PHONY: help demo test build bench bench-engine lint sanitize soak
+FUZZ_SECONDS ?= 10
+
+.PHONY: help demo test build bench bench-engine lint sanitize fuzz soak
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-13s %s\n", $$1, $$2 }'
 
@@ -28,7 +30,7 @@ demo: $(stamps)/package ## plan ImageNet-1k on 16 ranks with two placements and 
 
 test: system-tests $(stamps)/dev-tools ## everything: C++ and Python tests, lint, sanitizers
 	@mkdir -p build && rm -f build/test-*.log
-	@status=0; $(MAKE) test-dev $(stamps)/package test-python lint sanitize || status=$$?; \
+	@status=0; $(MAKE) test-dev $(stamps)/package test-python lint sanitize fuzz || status=$$?; \
 	  scripts/test-summary.sh $$status
 
 build: system-tests build-dev $(stamps)/package ## the dev build in build/dev, and the package in .venv
@@ -53,8 +55,13 @@ lint: $(stamps)/dev-tools ## clang-format, ruff, mypy
 
 sanitize: test-asan test-tsan ## C++ tests under the address, undefined-behaviour and thread sanitizers
 
+fuzz: system-tests ## a short run of the fuzzers; FUZZ_SECONDS=600 for a long one
+	@tests/decode/fuzz/run.sh $(FUZZ_SECONDS)
+	@tests/peers/fuzz/run.sh $(FUZZ_SECONDS)
+
 soak: build $(stamps)/dev-tools ## the long tests, C++ and Python
 	@ctest --preset dev -L soak --no-tests=ignore
+	@$(MAKE) fuzz FUZZ_SECONDS=1200
 	@$(python) -m pytest -m soak tests/python || [ $$? = 5 ]  # 5: there are none
 
 # From here on: steps that the targets above are made of.

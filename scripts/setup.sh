@@ -47,6 +47,11 @@ missing_packages() {
   if [ "${1:-}" = tests ]; then
     wanted+=(libgtest-dev libbenchmark-dev libfuse3-dev fuse3 pkg-config)
     wanted+=(libucx-dev libssl-dev libopenmpi-dev openmpi-bin)  # transports between ranks
+    wanted+=(clang)                                             # for its fuzzer, whose run-time
+    case "$(. /etc/os-release 2>/dev/null && echo "$ID:$VERSION_ID")" in  # part is a package in
+      debian:11 | ubuntu:20.* | ubuntu:22.*) ;;                             # newer systems only
+      *) wanted+=(libclang-rt-dev) ;;
+    esac
   fi
   if ! have dpkg-query; then wanted=(); fi  # not Debian: CMake names the libraries it misses
   have g++ || wanted+=(g++)

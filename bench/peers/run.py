@@ -3,9 +3,9 @@
 
 python bench/peers/run.py build/release/bench/peers/peers_bench [--rounds 5] [--bytes 102400]
 
-Both sides use TCP on the loopback interface and UCX's peer error mode (ucx_perftest -e). ucx_perftest
-moves bare active messages one way and spins on two processors; foreload asks for each message, tags
-and checks every byte, and sleeps while it waits.
+Both sides use TCP on the loopback interface and UCX's peer error mode (ucx_perftest -e). There,
+bare active messages go one way and both ends spin; foreload asks for each message, tags and checks
+every byte, and sleeps while it waits.
 """
 
 import argparse

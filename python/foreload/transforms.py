@@ -266,8 +266,8 @@ class ToDtype(Step):
 
     Args:
         dtype: Its name, or torch's or numpy's object for it.
-        scale: Whether floats lie in [0, 1]; otherwise they are 0 to 255. Behind or before
-            `Normalize`, which always scales, it makes no difference.
+        scale: Whether floats lie in [0, 1]; otherwise they are 0 to 255. Behind `Normalize` it
+            makes no difference, before it `Normalize` takes what it gets.
     """
 
     def __init__(self, dtype: Any, scale: bool = False) -> None:

@@ -230,10 +230,10 @@ TEST(Transform, FastDecodesLess) {
   const auto file = make_jpeg({.width = 1000, .height = 800});
   Scratch scratch;
   result_of(compiled({step::Decode{.fast = true}, step::Resize{{100, 90}}}), file, {}, scratch);
-  EXPECT_EQ(scratch.decoded.size(), (ImageSize{125, 100}));
-  // 1000 / 8 would be smaller than the result.
-  result_of(compiled({step::Decode{.fast = true}, step::Resize{{126, 90}}}), file, {}, scratch);
   EXPECT_EQ(scratch.decoded.size(), (ImageSize{250, 200}));
+  // 1000 / 4 would be less than twice the result.
+  result_of(compiled({step::Decode{.fast = true}, step::Resize{{126, 90}}}), file, {}, scratch);
+  EXPECT_EQ(scratch.decoded.size(), (ImageSize{500, 400}));
   // Nothing to shrink.
   result_of(compiled({step::Decode{.fast = true}, step::CenterCrop{{10, 10}}}), file, {}, scratch);
   EXPECT_EQ(scratch.decoded.size(), (ImageSize{10, 10}));

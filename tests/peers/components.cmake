@@ -18,16 +18,21 @@ endif()
 # Real processes under mpirun; the sanitizers find much in MPI that is not foreload's.
 find_package(MPI QUIET COMPONENTS CXX)
 if(TARGET foreload_mpi AND MPIEXEC_EXECUTABLE AND NOT FORELOAD_SANITIZE)
-  add_executable(peers_mpi_conformance peers/mpi_conformance.cc)
-  target_include_directories(peers_mpi_conformance SYSTEM PRIVATE ${MPI_CXX_INCLUDE_DIRS})
-  target_compile_definitions(peers_mpi_conformance
-    PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX
-            FORELOAD_TEST_COMPONENTS="$<TARGET_FILE_DIR:foreload_peers>")
-  target_link_libraries(peers_mpi_conformance PRIVATE foreload_peers foreload_flags GTest::gtest
-                                                      fmt::fmt-header-only ${MPI_mpi_LIBRARY})
-  add_dependencies(peers_mpi_conformance foreload_mpi)
-  add_test(NAME MpiConformance
-           COMMAND ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe -n 4 --mca btl self,vader,tcp
-                   $<TARGET_FILE:peers_mpi_conformance> --gtest_brief=1)
+  foreach(name conformance start)
+    add_executable(peers_mpi_${name} peers/mpi_${name}.cc)
+    target_include_directories(peers_mpi_${name} SYSTEM PRIVATE ${MPI_CXX_INCLUDE_DIRS})
+    target_compile_definitions(peers_mpi_${name}
+      PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX
+              FORELOAD_TEST_COMPONENTS="$<TARGET_FILE_DIR:foreload_peers>")
+    target_link_libraries(peers_mpi_${name} PRIVATE foreload_peers foreload_flags GTest::gtest
+                                                    fmt::fmt-header-only ${MPI_mpi_LIBRARY})
+    add_dependencies(peers_mpi_${name} foreload_mpi)
+  endforeach()
+  set(mpirun ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca btl self,vader,tcp)
+  add_test(NAME MpiConformance COMMAND ${mpirun} -n 4 $<TARGET_FILE:peers_mpi_conformance> --gtest_brief=1)
   set_tests_properties(MpiConformance PROPERTIES TIMEOUT 120)
+  foreach(how own single missing idle)
+    add_test(NAME MpiStart.${how} COMMAND ${mpirun} -n 3 $<TARGET_FILE:peers_mpi_start> ${how})
+    set_tests_properties(MpiStart.${how} PROPERTIES TIMEOUT 60)
+  endforeach()
 endif()

@@ -121,7 +121,7 @@ class RankAtWork {
       const std::scoped_lock lock(mutex_);
       id = 1000 + ++sends_;
     }
-    transport_->send(
+    transport().send(
         to, {id, std::as_bytes(std::span(header)), std::as_bytes(std::span(*payload)), payload});
     return id;
   }

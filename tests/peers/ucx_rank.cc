@@ -70,7 +70,7 @@ int run(const std::string& folder, uint32_t rank, uint32_t ranks, const std::str
     const size_t size = std::min(bytes.size(), static_cast<size_t>(std::stoul(text.substr(7))));
     const std::string answer = "here";
     transport.get()->send(from, {1, std::as_bytes(std::span(answer)),
-                           std::as_bytes(std::span(bytes)).first(size), nullptr});
+                                 std::as_bytes(std::span(bytes)).first(size), nullptr});
   };
   calls.sent = [](uint64_t, bool) {};
   calls.lost = [](uint32_t, const std::string&) {};

@@ -289,6 +289,49 @@ TEST_F(UcxProcesses, ListensOnItsInterfaceOnly) {
   EXPECT_GE(listening, 1);
 }
 
+// Bytes of memory that a process alone uses.
+size_t private_bytes(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/smaps_rollup");
+  std::string word;
+  size_t kilobytes = 0, sum = 0;
+  while (file >> word) {
+    if (word == "Private_Clean:" || word == "Private_Dirty:") {
+      file >> kilobytes;
+      sum += kilobytes;
+    }
+  }
+  return sum << 10;
+}
+
+TEST(UcxSoak, SixtyFourRanks) {
+  constexpr uint32_t kRanks = 64;
+  const LoopbackJob job;
+  const auto start = Clock::now();
+  std::vector<std::unique_ptr<Child>> others;
+  for (uint32_t r = 1; r < kRanks; ++r) {
+    others.push_back(std::make_unique<Child>(
+        std::vector<std::string>{FORELOAD_TEST_UCX_RANK, job.folder(), std::to_string(r),
+                                 std::to_string(kRanks), FORELOAD_TEST_COMPONENTS}));
+  }
+  RankAtWork rank(0, kRanks, [] { return true; });
+  auto made = join(job, rank);
+  ASSERT_TRUE(made) << made.error().message;
+  rank.start(std::move(*made));
+  for (const auto& other : others) {
+    ASSERT_EQ(other->hear(), "unchanged");
+    ASSERT_EQ(other->hear(), "ready");
+  }
+  RecordProperty("seconds_to_join",
+                 std::to_string(std::chrono::duration<double>(Clock::now() - start).count()));
+  for (int round = 0; round < 20; ++round) {
+    for (uint32_t r = 1; r < kRanks; ++r) rank.send(r, "please 1000");
+  }
+  ASSERT_TRUE(rank.wait_for_arrivals(20 * (kRanks - 1)));
+  RecordProperty("private_bytes_of_a_rank", std::to_string(private_bytes(others[7]->pid())));
+  RecordProperty("private_bytes_of_the_asker", std::to_string(private_bytes(::getpid())));
+  EXPECT_TRUE(rank.lost().empty());
+}
+
 }  // namespace
 }  // namespace foreload
 #endif

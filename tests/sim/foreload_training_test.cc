@@ -95,7 +95,8 @@ TEST(ForeloadTrainingStatistics, IsNoWorseThanThePublishedPolicy) {
     const auto storage = static_cast<double>(
         ranks * (job.cluster.tiers[0].capacity + job.cluster.tiers[1].capacity));
     if (storage > 1.02 * static_cast<double>(sizes_of(job.dataset)->total())) {
-      EXPECT_LE(ours.outcome.seconds, 1.03 * bound_with_source(job, ours))
+      // Jobs of a second or two: the first batch, before which nothing overlaps, counts.
+      EXPECT_LE(ours.outcome.seconds, 1.03 * bound_with_source(job, ours) + 0.05)
           << i << ", ranks " << ranks;
     }
   }

@@ -44,11 +44,12 @@ int run_program(int argc, char** argv) {
       "foreload plot draws what --json prints. Sizes are written 2GiB, 2GB, 512MiB, 100KiB "
       "or 12345B.");
   const std::map<std::string, Run> verbs{
-      {"advise", add_advise(app)}, {"order", add_order(app)}, {"plan", add_plan(app)},
-      {"probe", add_probe(app)},   {"read", add_read(app)},   {"simulate", add_simulate(app)}};
+      {"advise", add_advise(app)},    {"launch", add_launch(app)}, {"order", add_order(app)},
+      {"plan", add_plan(app)},        {"probe", add_probe(app)},   {"read", add_read(app)},
+      {"simulate", add_simulate(app)}};
   if (argc > 1 && argv[1][0] != '-' && !verbs.contains(argv[1]))
-    return complain(fmt::format("unknown verb '{}': use advise, order, plan, plot, probe, read or "
-                                "simulate",
+    return complain(fmt::format("unknown verb '{}': use advise, launch, order, plan, plot, probe, "
+                                "read or simulate",
                                 argv[1]),
                     kBadInput);
   try {

@@ -2,6 +2,7 @@
 //
 // foreload read: drives the whole engine as a training loop would, without decoding, and says where
 // the bytes came from and how long the loop waited. The honest I/O benchmark.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -20,6 +21,7 @@
 #include "foreload/cli/arguments.h"
 #include "foreload/cli/verbs.h"
 #include "foreload/loader/dataset.h"
+#include "foreload/loader/job_ranks.h"
 #include "foreload/loader/loader.h"
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
@@ -51,6 +53,7 @@ struct Options {
   std::string profile;
   std::string trace;
   std::string run_file;
+  std::string transport = "auto";
   bool no_digest = false;
   bool json = false;
 };
@@ -150,8 +153,123 @@ void print_epoch(const EpochStats& epoch, const std::string& digest) {
   std::fflush(stdout);
 }
 
+// Budgets are the node's: its ranks share them.
+Result<void> take_part(const Options& options, const JobRanks& ranks, LoaderSettings& settings) {
+  settings.rank = ranks.rank;
+  settings.ranks = ranks.ranks;
+  settings.memory /= ranks.local_ranks;
+  for (DiskBudget& disk : settings.disks) disk.bytes /= ranks.local_ranks;
+  if (ranks.ranks == 1 || options.transport == "none") return {};
+  if (options.transport != "auto" && options.transport != "ucx" && options.transport != "mpi")
+    return fail(ErrorKind::invalid,
+                fmt::format("--transport is '{}': use auto, ucx, mpi or none", options.transport));
+  FORELOAD_TRY(settings.join,
+               join_from_environment(ranks, options.transport == "auto" ? "ucx" : options.transport,
+                                     std::chrono::seconds(60)));
+  return {};
+}
+
+// A value that another rank will put, unless it dies first or the time is over.
+std::optional<std::string> wait_for(Rendezvous& rendezvous, const Loader& loader, uint32_t rank,
+                                    const std::string& key, Clock::time_point until) {
+  while (Clock::now() < until) {
+    auto value = rendezvous.get(key, std::chrono::milliseconds(500));
+    if (value) return std::move(*value);
+    if (value.error().kind != ErrorKind::cancelled) return std::nullopt;
+    const std::vector<uint32_t> dead = loader.stats().engine.dead_peers;
+    if (std::find(dead.begin(), dead.end(), rank) != dead.end()) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// What all ranks report, in order; null for those that died. Everybody waits for the last, since
+// each holds what others read. Only rank 0 gets more than whether they are done.
+std::vector<Json> gather(const LoaderSettings& settings, const Loader& loader, const Json& own,
+                         Clock::time_point until) {
+  // In pieces, because a rendezvous takes small values only.
+  const std::string text = own.dump();
+  Rendezvous& rendezvous = *settings.join->rendezvous;
+  const size_t piece = kMostValueBytes / 2;
+  auto key = [](const char* what, uint32_t rank, size_t i) {
+    return fmt::format("{}/{}/{}", what, rank, i);
+  };
+  for (size_t i = 0; i * piece < text.size(); ++i)
+    if (!rendezvous.put(key("report", settings.rank, i), text.substr(i * piece, piece))) return {};
+  if (!rendezvous.put(key("done", settings.rank, 0), std::to_string(text.size()))) return {};
+  std::vector<Json> reports(settings.ranks);
+  for (uint32_t rank = 0; rank < settings.ranks; ++rank) {
+    const auto size = wait_for(rendezvous, loader, rank, key("done", rank, 0), until);
+    if (!size || settings.rank != 0) continue;
+    std::string all;
+    while (all.size() < std::stoull(*size)) {
+      const auto part =
+          wait_for(rendezvous, loader, rank, key("report", rank, all.size() / piece), until);
+      if (!part) break;
+      all += *part;
+    }
+    reports[rank] = Json::parse(all, nullptr, false);
+    if (reports[rank].is_discarded()) reports[rank] = nullptr;
+  }
+  // Rank 0 serves the rendezvous: it stays until all have seen that all are done.
+  if (rendezvous.put(key("seen", settings.rank, 0), "") && settings.rank == 0) {
+    for (uint32_t rank = 0; rank < settings.ranks; ++rank)
+      if (!reports[rank].is_null()) wait_for(rendezvous, loader, rank, key("seen", rank, 0), until);
+  }
+  return reports;
+}
+
+// Sums of all ranks' epochs, in the shape of one rank's; times are those of the slowest.
+Json summed(const std::vector<Json>& reports) {
+  Json epochs = Json::array();
+  for (size_t e = 0; e < reports[0]["epochs"].size(); ++e) {
+    Json sum = reports[0]["epochs"][e];
+    sum.erase("digest");
+    for (size_t r = 1; r < reports.size(); ++r) {
+      if (reports[r].is_null()) continue;
+      const Json& other = reports[r]["epochs"][e];
+      for (const char* key : {"samples", "bytes"})
+        sum[key] = sum[key].get<uint64_t>() + other[key].get<uint64_t>();
+      for (const auto& [place, bytes] : other["from"].items())
+        sum["from"][place] = sum["from"][place].get<uint64_t>() + bytes.get<uint64_t>();
+      for (const char* key : {"seconds", "wait_fraction"})
+        sum[key] = std::max(sum[key].get<double>(), other[key].get<double>());
+      for (const auto& [share, wait] : other["batch_wait_ms"].items())
+        sum["batch_wait_ms"][share] =
+            std::max(sum["batch_wait_ms"][share].get<double>(), wait.get<double>());
+    }
+    epochs.push_back(sum);
+  }
+  return epochs;
+}
+
+void print_ranks(const std::vector<Json>& reports) {
+  fmt::print("{:>5} {:>6} {:>9} {:>11} {:>11} {:>11} {:>11} {:>7} {:>11}  {}\n", "epoch", "rank",
+             "seconds", "memory", "disk", "peers", "source", "waited", "longest", "digest");
+  for (size_t e = 0; e < reports[0]["epochs"].size(); ++e) {
+    for (size_t r = 0; r < reports.size(); ++r) {
+      if (reports[r].is_null()) {
+        fmt::print("{:>5} {:>6} was lost\n", e, r);
+        continue;
+      }
+      const Json& epoch = reports[r]["epochs"][e];
+      auto from = [&epoch](const char* place) {
+        return format_bytes(epoch["from"][place].get<uint64_t>());
+      };
+      fmt::print("{:>5} {:>6} {:>9.2f} {:>11} {:>11} {:>11} {:>11} {:>6.1f}% {:>8.1f} ms  {}\n",
+                 epoch["epoch"].get<uint64_t>(), r, epoch["seconds"].get<double>(), from("memory"),
+                 from("disk"), from("peer"), from("source"),
+                 100 * epoch["wait_fraction"].get<double>(),
+                 epoch["batch_wait_ms"]["max"].get<double>(), epoch.value("digest", std::string()));
+    }
+  }
+}
+
 Result<int> run(const Options& options) {
   FORELOAD_TRY(LoaderSettings settings, settings_of(options));
+  FORELOAD_TRY(const JobRanks ranks, ranks_from_environment());
+  FORELOAD_CHECK(take_part(options, ranks, settings));
+  const LoaderSettings kept = settings;
+  const bool together = settings.join.has_value();
   FORELOAD_TRY(const double step_ms, parse_milliseconds("--step-ms", options.step_ms));
   const auto trace = settings.trace;
   const uint64_t epochs = *settings.epochs;
@@ -197,7 +315,7 @@ Result<int> run(const Options& options) {
     const EpochStats& stats = loader->epoch_stats();
     report["epochs"].push_back(Json::parse(to_json(stats, hex)));
     if (run_file) FORELOAD_CHECK(run_file->append(report["epochs"].back().dump()));
-    if (!options.json) print_epoch(stats, hex);
+    if (!options.json && !together) print_epoch(stats, hex);
   }
   const LoaderStats stats = loader->stats();
   report.update(Json::parse(to_json(stats)));
@@ -206,11 +324,26 @@ Result<int> run(const Options& options) {
   report["peak_rss_bytes"] = peak_rss();
   report["plan_digest"] = loader->plan().digest().hex();
   if (trace) FORELOAD_CHECK(trace->save(options.trace));
+  if (together) {
+    report["rank"] = kept.rank;
+    // Others may be slower, but not without end.
+    const auto until = Clock::now() + std::chrono::minutes(1) + 3 * (Clock::now() - begin);
+    const std::vector<Json> reports = gather(kept, *loader, report, until);
+    if (kept.rank != 0 || reports.empty()) return 0;
+    report["epochs"] = summed(reports);
+    report["ranks"] = reports;
+    report["source_bytes"] = 0;
+    for (const Json& one : reports)
+      if (!one.is_null())
+        report["source_bytes"] =
+            report["source_bytes"].get<uint64_t>() + one["source_bytes"].get<uint64_t>();
+    if (!options.json) print_ranks(reports);
+  }
   if (options.json)
     fmt::print("{}\n", report.dump(2));
   else
     fmt::print("{}; listing {:.2f} s, first batch after {:.2f} s, peak memory {}\n", stats.source,
-               stats.listing_seconds, *first_batch_seconds, format_bytes(peak_rss()));
+               stats.listing_seconds, first_batch_seconds.value_or(0), format_bytes(peak_rss()));
   return 0;
 }
 
@@ -246,6 +379,8 @@ Run add_read(CLI::App& app) {
                    "(~/.cache/foreload/profile.json if it is there)");
   verb->add_option("--trace", options->trace, "write a trace for chrome://tracing or Perfetto");
   verb->add_option("--run-file", options->run_file, "write a record of the run, epoch by epoch");
+  verb->add_option("--transport", options->transport,
+                   "how ranks of one job talk: auto, ucx, mpi or none (auto)");
   verb->add_flag("--no-digest", options->no_digest, "do not checksum what was delivered");
   verb->add_flag("--json", options->json, "print one JSON object");
   return [options] { return run(*options); };

@@ -19,6 +19,7 @@ inline constexpr int kFailed = 1;    // the machine could not do it
 inline constexpr int kBadInput = 2;  // what was asked for, or the data it names, is wrong
 
 Run add_advise(CLI::App& app);
+Run add_launch(CLI::App& app);
 Run add_order(CLI::App& app);
 Run add_plan(CLI::App& app);
 Run add_probe(CLI::App& app);

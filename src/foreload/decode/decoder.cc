@@ -16,7 +16,7 @@ uint32_t shrunk(uint32_t side, unsigned shrink) {
   return (side + shrink - 1) / shrink;
 }
 
-bool inside(const Region& region, ImageSize size) {
+[[maybe_unused]] bool inside(const Region& region, ImageSize size) {
   return region.width > 0 && region.height > 0 && region.x < size.width && region.y < size.height &&
          region.width <= size.width - region.x && region.height <= size.height - region.y;
 }

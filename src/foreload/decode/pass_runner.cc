@@ -121,8 +121,8 @@ class PassRows {
 unsigned shrink_for(const Pass& pass) {
   if (!pass.resizes() || pass.interpolation == Interpolation::nearest) return 1;
   for (const unsigned shrink : {8u, 4u, 2u}) {
-    if (uint64_t{pass.resized.width} * shrink <= pass.crop.width &&
-        uint64_t{pass.resized.height} * shrink <= pass.crop.height) {
+    if (uint64_t{pass.resized.width} * 2 * shrink <= pass.crop.width &&
+        uint64_t{pass.resized.height} * 2 * shrink <= pass.crop.height) {
       return shrink;
     }
   }

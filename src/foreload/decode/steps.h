@@ -32,7 +32,7 @@ namespace step {
 struct Decode {
   ColorMode mode = ColorMode::rgb;
   bool exif_orientation = false;
-  // JPEG is decoded at 1/2, 1/4 or 1/8 where the steps after it shrink by more than that anyway.
+  // JPEG is decoded at 1/2, 1/4 or 1/8 where the steps after it shrink by twice that or more.
   bool fast = false;
 };
 struct RandomResizedCrop {

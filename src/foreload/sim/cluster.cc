@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/sim/cluster.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "foreload/base/random.h"

@@ -60,16 +60,6 @@ uint64_t Device::end(Agenda& agenda) {
   return ticket;
 }
 
-void Device::leave(Agenda& agenda, uint64_t ticket) {
-  const auto found = std::ranges::find(reads_, ticket, &Read::ticket);
-  if (found == reads_.end()) return;
-  pass_time(agenda);
-  *found = reads_.back();
-  reads_.pop_back();
-  std::make_heap(reads_.begin(), reads_.end(), std::greater<>());
-  schedule(agenda);
-}
-
 void Device::set_speed(Agenda& agenda, double speed) {
   pass_time(agenda);
   speed_ = speed;

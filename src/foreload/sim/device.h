@@ -52,8 +52,6 @@ class Device {
   void start(Agenda& agenda, uint64_t bytes, uint64_t ticket);
   // The slot was woken: the ticket of the read that has ended.
   uint64_t end(Agenda& agenda);
-  // The read leaves; end() will not return it. Looks at all reads under way.
-  void leave(Agenda& agenda, uint64_t ticket);
   // From now on the device is so many times as fast as its curve; 0: it hangs.
   void set_speed(Agenda& agenda, double speed);
 

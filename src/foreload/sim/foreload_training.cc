@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "foreload/plan/plan.h"
 #include "foreload/sim/compute.h"
 #include "foreload/sim/policy_rank.h"
@@ -133,6 +135,11 @@ Result<Outcome> ForeloadTraining::run(const Progress& progress) {
     if (progress && wakes % kWakesPerReport == 0 && !progress(step_, all_steps()))
       return fail(ErrorKind::cancelled, "the simulation was cancelled");
   }
+  if (step_ < all_steps())
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("the policy came to a halt in step {} of {}: please report the scenario", step_,
+                    all_steps()));
   outcome_.seconds = cluster_.now();
   outcome_.stalls = stalls_.points();
   outcome_.hits.own.resize(scenario_.cluster.tiers.size());

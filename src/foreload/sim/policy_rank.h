@@ -140,6 +140,11 @@ class PolicyRank {
     Time begin = 0;
     Time deadline = 0;
   };
+  // A request under way. Requests' numbers are slots of the policy with a generation above.
+  struct Pending {
+    uint64_t request = UINT64_MAX;
+    uint32_t operation = 0;
+  };
   struct OpenBatch {
     action::OpenBatch opened;
     std::vector<uint64_t> filled;  // samples whose bytes are there
@@ -202,12 +207,7 @@ class PolicyRank {
   bool carrying_ = false;
   std::vector<Operation> operations_;
   std::vector<uint32_t> free_;
-  // Requests under way. Their numbers are slots of the policy with a generation above.
-  struct Pending {
-    uint64_t request = UINT64_MAX;
-    uint32_t operation = 0;
-  };
-  std::vector<Pending> requests_;  // by slot
+  std::vector<Pending> requests_;  // under way, by slot
   std::span<const std::unique_ptr<PolicyRank>> ranks_;
   std::vector<bool> dropped_;  // peers that count as dead here
   bool dead_ = false;

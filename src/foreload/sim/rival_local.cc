@@ -5,7 +5,7 @@
 // deals the data set out once and gives each batch's samples to the ranks that have them.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <utility>
 
 #include "foreload/plan/feistel.h"
 #include "foreload/sim/partition.h"

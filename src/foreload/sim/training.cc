@@ -2,7 +2,6 @@
 #include "foreload/sim/training.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <deque>
 #include <utility>

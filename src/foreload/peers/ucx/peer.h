@@ -64,7 +64,7 @@ struct Peer {
   uint64_t last_received = 0;  // the same, of those that were accepted
 
   ucp_ep_h endpoint = nullptr;
-  bool connected = false;  // a frame left through the endpoint
+  bool connected = false;                        // a frame left through the endpoint
   std::deque<std::shared_ptr<Sending>> waiting;  // not all given to UCX
   size_t frames = 0;                             // with UCX
   std::optional<Receiving> receiving;

@@ -14,6 +14,7 @@
 #include "foreload/base/version.h"
 #include "foreload/peers/component.h"
 #include "foreload/peers/own_thread.h"
+#include "foreload/peers/ucx/announcement.h"
 
 namespace foreload::ucx {
 namespace {
@@ -28,10 +29,6 @@ constexpr std::chrono::milliseconds kFlushTime{300};
 constexpr std::chrono::milliseconds kQuietTime{20};
 constexpr std::chrono::milliseconds kCloseTime{700};
 
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
-
 // Takes out the requests that are over; whether that was all.
 bool all_done(std::vector<ucs_status_ptr_t>& requests) {
   std::erase_if(requests, [](ucs_status_ptr_t request) {
@@ -40,30 +37,6 @@ bool all_done(std::vector<ucs_status_ptr_t>& requests) {
     return true;
   });
   return requests.empty();
-}
-
-// What a rank puts into the rendezvous: nonce, address of its worker, HMAC over rank and both.
-std::string announcement(const JobSecret& secret, uint32_t rank, const RunNonce& nonce,
-                         const std::string& address) {
-  std::string text(reinterpret_cast<const char*>(nonce.data()), nonce.size());
-  text += address;
-  const auto tag =
-      authenticate(secret, bytes_of(fmt::format("foreload ucx address of rank {}:", rank) + text));
-  return text.append(reinterpret_cast<const char*>(tag.data()), tag.size());
-}
-
-Result<void> read_announcement(const JobSecret& secret, const std::string& text, Peer& peer) {
-  constexpr size_t kTagBytes = 32;
-  if (text.size() > sizeof(RunNonce) + kTagBytes) {
-    std::memcpy(peer.nonce.data(), text.data(), sizeof(RunNonce));
-    peer.address = text.substr(sizeof(RunNonce), text.size() - sizeof(RunNonce) - kTagBytes);
-    if (announcement(secret, peer.rank, peer.nonce, peer.address) == text) return {};
-  }
-  return fail(ErrorKind::invalid,
-              fmt::format("the address of rank {} in the rendezvous is not signed with this job's "
-                          "secret. Give all ranks the same secret and each job a rendezvous of its "
-                          "own",
-                          peer.rank));
 }
 
 }  // namespace
@@ -118,9 +91,13 @@ Result<void> UcxTransport::join(const TransportSettings& settings) {
   FORELOAD_TRY(
       const auto announced,
       exchange(*settings.rendezvous, "ucx address", rank_, settings.ranks,
-               announcement(secret_, rank_, nonce_, worker_->address()), settings.join_timeout));
+               announcement(secret_, {rank_, nonce_, worker_->address()}), settings.join_timeout));
   for (Peer& peer : peers_) {
-    if (peer.rank != rank_) FORELOAD_CHECK(read_announcement(secret_, announced[peer.rank], peer));
+    if (peer.rank == rank_) continue;
+    FORELOAD_TRY(const Announced other,
+                 read_announcement(secret_, peer.rank, announced[peer.rank]));
+    peer.nonce = other.nonce;
+    peer.address = other.address;
   }
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) {
@@ -434,8 +411,8 @@ void UcxTransport::finish() {
     const ucs_status_ptr_t flush = ucp_ep_flush_nbx(peer.endpoint, &param);
     if (flush != nullptr && !UCS_PTR_IS_ERR(flush)) flushes.push_back(flush);
   }
-  // UCX 1.13 aborts the process if a worker ends that is still connecting, to others or, which cannot
-  // be seen here, others to it: so both sides go on until nothing happens any more.
+  // UCX 1.13 aborts the process if a worker ends that is still connecting, to others or, which
+  // cannot be seen here, others to it: so both sides go on until nothing happens any more.
   const auto connecting = [](const Peer& peer) {
     return peer.endpoint != nullptr && !peer.connected;
   };

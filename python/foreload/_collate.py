@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From arrays and samples to the batch that the loop gets: torch's tensors, or numpy's arrays."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+HAVE_TORCH = importlib.util.find_spec("torch") is not None
+
+
+def tensor(array: npt.NDArray[Any], bfloat16: bool = False) -> Any:
+    """The array as a tensor over the same memory, where torch is installed."""
+    if not HAVE_TORCH:
+        return array
+    import torch
+
+    if bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def channels_first(images: Any) -> Any:
+    """N, H, W, C as N, C, H, W, without moving anything."""
+    if isinstance(images, np.ndarray):
+        return np.moveaxis(images, -1, -3)
+    return images.movedim(-1, -3)
+
+
+def pinned(value: Any) -> Any:
+    """Copies of all tensors in pinned memory."""
+    if hasattr(value, "pin_memory"):
+        return value.pin_memory()
+    if isinstance(value, Mapping):
+        return {key: pinned(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(pinned(entry) for entry in value)
+    return value
+
+
+def _numpy_collate(samples: list[Any]) -> Any:
+    """What torch's default_collate does, with numpy alone."""
+    first = samples[0]
+    if isinstance(first, np.ndarray):
+        return np.stack(samples)
+    if isinstance(first, bool | int | float | np.number):
+        return np.asarray(samples)
+    if isinstance(first, str | bytes):
+        return samples
+    if isinstance(first, Mapping):
+        return {key: _numpy_collate([sample[key] for sample in samples]) for key in first}
+    if isinstance(first, tuple | list):
+        if any(len(sample) != len(first) for sample in samples):
+            raise RuntimeError("samples of one batch have different numbers of entries")
+        return [_numpy_collate(list(column)) for column in zip(*samples, strict=True)]
+    raise TypeError(
+        f"cannot make a batch of {type(first).__name__}: let the transform give arrays or numbers, "
+        "or give collate_fn="
+    )
+
+
+def default_collate(samples: list[Any]) -> Any:
+    """Samples as a batch: torch's default_collate, or the same with numpy."""
+    if not HAVE_TORCH:
+        return _numpy_collate(samples)
+    from torch.utils.data import default_collate as collate
+
+    return collate(samples)
+
+
+def default_convert(sample: Any) -> Any:
+    """One sample as it is, arrays as tensors: torch's default_convert, or nothing."""
+    if not HAVE_TORCH:
+        return list(sample) if isinstance(sample, tuple) else sample
+    from torch.utils.data import default_convert as convert
+
+    return convert(sample)

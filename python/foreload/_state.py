@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a checkpoint keeps of a loader: a small dict, the same on every rank."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from foreload._iteration import Place
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What must be the same for a place in the run to mean the same."""
+
+    dataset: str  # fingerprint
+    samples: int
+    order: str
+    seed: int | None  # None where it changes nothing
+
+
+_REMEDIES = {
+    "dataset": "it was written for other files: use the same data set, or start anew",
+    "samples": "it was written for another number of samples: use the same data set",
+    "order": "it was written for another order: use the same shuffle=, order= and sampler=",
+    "seed": "it was written for another seed: give the seed it was written with",
+}
+
+
+def write_state(identity: Identity, place: Place, sampler: Any = None) -> dict[str, Any]:
+    """The dict for a checkpoint."""
+    state: dict[str, Any] = {
+        "foreload": FORMAT,
+        "epoch": place.epoch,
+        "consumed": place.consumed,
+        "dataset": identity.dataset,
+        "samples": identity.samples,
+        "order": identity.order,
+        "seed": identity.seed,
+    }
+    if sampler is not None:
+        state["sampler"] = sampler
+    return state
+
+
+def read_state(identity: Identity, state: Mapping[str, Any]) -> Place:
+    """The place that a checkpoint names; ValueError if it belongs to something else."""
+    if not isinstance(state, Mapping) or "foreload" not in state:
+        raise ValueError("this is no state of a foreload.DataLoader: it has no entry 'foreload'")
+    if state["foreload"] != FORMAT:
+        raise ValueError(
+            f"the state has format {state['foreload']!r}, this foreload reads format {FORMAT}: "
+            "use the version that wrote it"
+        )
+    for name, remedy in _REMEDIES.items():
+        mine = getattr(identity, name)
+        if state.get(name) != mine:
+            raise ValueError(
+                f"the state does not fit this loader, {remedy} ({name} is {state.get(name)!r} in "
+                f"the state and {mine!r} here)"
+            )
+    epoch, consumed = state.get("epoch"), state.get("consumed")
+    if not (isinstance(epoch, int) and isinstance(consumed, int) and epoch >= 0 and consumed >= 0):
+        raise ValueError(f"the state names no place: epoch {epoch!r}, consumed {consumed!r}")
+    return Place(epoch, consumed)
+
+
+def save_state(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
+    """Write the file, whole or not at all."""
+    target = Path(path)
+    beside = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            json.dump(state, file)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what save_state() wrote."""
+    try:
+        state = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"cannot read state {os.fspath(path)}: {error}") from error
+    if not isinstance(state, dict):
+        raise ValueError(f"cannot read state {os.fspath(path)}: it holds no dict")
+    return state

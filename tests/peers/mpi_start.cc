@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the MPI transport starts, in the situations a program can be in; mpirun starts it.
+//   mpi_start own       foreload initialises MPI, ranks greet each other, MPI ends by itself
+//   mpi_start single    the program initialised MPI for one thread: refused, and the message says
+//   why mpi_start missing   rank 2 never joins: the others get an error that names it mpi_start
+//   idle      the transport's thread uses little processor time while nothing happens
+// Returns 0 if all was as it should be.
+#include <mpi.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "foreload/peers/transport.h"
+
+namespace foreload {
+namespace {
+
+uint32_t from_environment(const char* name) {
+  const char* const text = std::getenv(name);
+  return text != nullptr ? static_cast<uint32_t>(std::atoi(text)) : 0;
+}
+
+TransportSettings own_settings() {
+  TransportSettings settings;
+  settings.rank = from_environment("OMPI_COMM_WORLD_RANK");
+  settings.ranks = from_environment("OMPI_COMM_WORLD_SIZE");
+  settings.components = FORELOAD_TEST_COMPONENTS;
+  return settings;
+}
+
+int failed(const std::string& what) {
+  std::fprintf(stderr, "%s\n", what.c_str());
+  return 1;
+}
+
+bool wait_until(const std::atomic<uint32_t>& count, uint32_t wanted) {
+  for (int i = 0; i < 20'000 && count < wanted; ++i) ::usleep(1000);
+  return count >= wanted;
+}
+
+int start_own(bool stay_idle) {
+  const TransportSettings settings = own_settings();
+  std::atomic<uint32_t> greetings = 0, sent = 0;
+  TransportCalls calls;
+  calls.incoming = [](auto&&...) { return PayloadPlace{}; };
+  calls.arrived = [&](auto&&...) { ++greetings; };
+  calls.sent = [&](uint64_t, bool) { ++sent; };
+  calls.lost = [](auto&&...) {};
+  auto transport = load_transport("mpi", settings, std::move(calls));
+  if (!transport) return failed(transport.error().message);
+  const std::string hello = "hello";
+  for (uint32_t to = 0; to < settings.ranks; ++to) {
+    if (to != settings.rank) (*transport)->send(to, {to, std::as_bytes(std::span(hello)), {}, {}});
+  }
+  if (!wait_until(greetings, settings.ranks - 1) || !wait_until(sent, settings.ranks - 1)) {
+    return failed("not all ranks greeted");
+  }
+  if (!stay_idle) return 0;
+  const auto processor = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+  };
+  const double before = processor();
+  ::usleep(1'000'000);
+  const double share = processor() - before;
+  std::printf("rank %u: %.1f %% of a processor while idle\n", settings.rank, 100 * share);
+  return share < 0.3 ? 0 : failed("that is too much");
+}
+
+int start_single() {
+  int level = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SINGLE, &level);
+  const auto transport = load_transport("mpi", own_settings(), {});
+  const bool right = !transport && transport.error().kind == ErrorKind::invalid &&
+                     transport.error().message.find("MPI_THREAD_MULTIPLE") != std::string::npos;
+  MPI_Finalize();
+  return right ? 0 : failed("not refused");
+}
+
+int start_missing() {
+  int level = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+  TransportSettings settings = own_settings();
+  settings.join_timeout = std::chrono::milliseconds(300);
+  int result = 0;
+  if (settings.rank != 2) {
+    const auto transport = load_transport("mpi", settings, {});
+    const bool right = !transport && transport.error().kind == ErrorKind::cancelled &&
+                       transport.error().message.find(": 2 is missing") != std::string::npos;
+    if (!right) result = failed(transport ? "joined" : transport.error().message);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+  return result;
+}
+
+}  // namespace
+}  // namespace foreload
+
+int main(int argc, char** argv) {
+  const std::string what = argc == 2 ? argv[1] : "";
+  if (what == "own") return foreload::start_own(false);
+  if (what == "idle") return foreload::start_own(true);
+  if (what == "single") return foreload::start_single();
+  if (what == "missing") return foreload::start_missing();
+  return 2;
+}
