@@ -89,7 +89,8 @@ $(presets:%=build/%/build.ninja): build/%/build.ninja: CMakePresets.json | syste
 
 $(presets:%=build-%): build-%: build/%/build.ninja
 	@echo "[build] compiling build/$*"
-	@$(if $(filter asan tsan,$*),$(fixed_addresses)) cmake --build --preset $*
+	@$(if $(filter asan tsan,$*),$(fixed_addresses)) \
+	  cmake --build --preset $* $(if $(filter asan tsan,$*),--target all_tests)
 
 $(presets:%=test-%): test-%: build-%
 	@echo "[test] C++, build/$*"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Several ranks' policies among random faults: ranks that die, pairs that cannot reach each other
-// for a while, source reads that fail or are late, tiers that refuse. The seed decides everything.
+// any more, source reads that fail, reads that are late. The seed decides everything.
 #pragma once
 
 #include <map>
@@ -69,7 +69,6 @@ class FaultyCluster : public World {
         std::move(*Plan::make(job, *Sizes::of(std::move(sizes)), {.threads = 1})));
     error_share_ = chance(0.5) ? 0.05 : 0;
     delay_share_ = chance(0.5) ? 0.05 : 0;
-    refuse_share_ = 0;
     kill_share_ = chance(0.5) ? 0.02 : 0;
     cut_share_ = chance(0.5) ? 0.05 : 0;
   }
@@ -168,7 +167,6 @@ class FaultyCluster : public World {
     }
     return fate;
   }
-  bool takes(uint32_t, uint64_t, uint32_t) override { return !chance(refuse_share_); }
   bool reaches(uint32_t from, uint32_t to) override { return !cut_.contains({from, to}); }
   void ready(uint32_t rank) override { go_on(rank); }
 
@@ -207,7 +205,6 @@ class FaultyCluster : public World {
   std::set<std::pair<uint32_t, uint32_t>> cut_;
   double error_share_ = 0;
   double delay_share_ = 0;
-  double refuse_share_ = 0;
   double kill_share_ = 0;
   double cut_share_ = 0;
   uint64_t batches_ = 0;

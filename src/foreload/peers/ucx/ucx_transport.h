@@ -7,8 +7,8 @@
 // Payloads go in pieces, eagerly, and are copied once on either side: from the payload into UCX's
 // buffer, and from there into the place that `incoming` named. UCX's own ways without a copy
 // (rendezvous, zero-copy sends) are not used: in UCX 1.13 over TCP they abort the process when the
-// peer vanishes at the wrong moment. One such moment is left: a peer that dies in the milliseconds in
-// which a connection with it is made.
+// peer vanishes at the wrong moment. One such moment is left: a peer that dies in the milliseconds
+// in which a connection with it is made.
 #pragma once
 
 #include <functional>
