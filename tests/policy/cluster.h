@@ -24,6 +24,7 @@ struct ClusterSettings {
   RunTime source_time = std::chrono::milliseconds(5);  // of a read, up to twice that
   RunTime network_time = std::chrono::microseconds(200);
   RunTime step = std::chrono::milliseconds(4);  // the loop computes so long per batch
+  double refuse_share = 0;                      // of copies that a tier does not take
   bool in_step = true;                          // all ranks finish a step before the next
   uint64_t seed = 1;
 };
@@ -71,6 +72,12 @@ class Cluster {
   void cut(uint32_t a, uint32_t b) {
     cut_.insert({a, b});
     cut_.insert({b, a});
+  }
+
+  // What was sent meanwhile is lost.
+  void mend(uint32_t a, uint32_t b) {
+    cut_.erase({a, b});
+    cut_.erase({b, a});
   }
 
   struct Rank {
@@ -155,9 +162,11 @@ class Cluster {
       later(std::chrono::milliseconds(1), [this, a] { tell(event::Decoded{a.place, true}); });
     }
     void place(uint64_t sample, uint32_t tier) {
-      later(std::chrono::microseconds(20), [this, sample, tier] {
-        tiers[tier].insert(sample);
-        tell(event::Placed{sample, tier, true});
+      const bool ok =
+          static_cast<double>(cluster.random_() % 1000) >= 1000 * cluster.settings_.refuse_share;
+      later(std::chrono::microseconds(20), [this, sample, tier, ok] {
+        if (ok) tiers[tier].insert(sample);
+        tell(event::Placed{sample, tier, ok});
       });
     }
     void carry(action::Place& a) { place(a.sample, a.tier); }
@@ -285,11 +294,14 @@ class Cluster {
   // The rank got exactly its lists of all epochs.
   void expect_lists(uint32_t rank) const {
     const uint64_t epochs = *plan_->job().epochs;
+    if (plan_->job().batching.batches(plan_->sharding(0).per_rank()) == 0) return;
     ASSERT_EQ(ranks_[rank]->lists.size(), epochs) << "rank " << rank;
     for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
       const auto order = std::move(*plan_->order().epoch(epoch));
       std::vector<uint64_t> list(plan_->sharding(epoch).per_rank());
       read_list(*order, plan_->sharding(epoch), rank, 0, list);
+      const Batching& batching = plan_->job().batching;
+      if (batching.drop_last) list.resize(list.size() / batching.batch_size * batching.batch_size);
       EXPECT_EQ(ranks_[rank]->lists[epoch], list) << "rank " << rank << ", epoch " << epoch;
     }
   }

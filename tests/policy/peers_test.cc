@@ -42,6 +42,19 @@ TEST(Peers, ReadWhatThePlanSaysIfTheyHoldAPart) {
   EXPECT_EQ(cluster.source_reads() * 100, plan->traffic().source_bytes());
 }
 
+// What the last batch leaves out is pushed by nobody: nobody may wait for it.
+TEST(Peers, WaitForNothingThatIsLeftOut) {
+  Job job = cluster_job(4, 5, 2600);
+  job.batching = {7, true};
+  const auto plan = plan_of(job, *Sizes::uniform(100, 100));
+  Cluster cluster(plan, {});
+  cluster.run();
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    cluster.expect_lists(rank);
+    EXPECT_LT(cluster.ranks_[rank]->longest_wait, seconds(1));
+  }
+}
+
 TEST(Peers, PushNothingInTheLastEpoch) {
   const auto plan = plan_of(cluster_job(4, 1, 2600), *Sizes::uniform(100, 100));
   Cluster cluster(plan, {});
@@ -118,7 +131,9 @@ void run_with_deaths(uint64_t seed) {
   Job job = cluster_job(ranks, 1 + random() % 5, random() % (samples * 300 / ranks + 1));
   job.tiers[0][1].capacity = random() % (samples * 300 / ranks + 1);
   job.batching.batch_size = 1 + random() % 8;
+  job.batching.drop_last = random() % 4 == 0;
   ClusterSettings settings;
+  if (random() % 3 == 0) settings.refuse_share = 0.1;
   settings.seed = seed;
   settings.in_step = random() % 2 == 0;
   settings.policy.window_bytes = random() % 20'000;
@@ -128,6 +143,7 @@ void run_with_deaths(uint64_t seed) {
   const auto plan = plan_of(job, *Sizes::of(sizes));
   Cluster cluster(plan, settings);
   std::set<uint32_t> gone;
+  uint64_t mended = 0;
   const uint64_t deaths = random() % ranks;
   for (uint64_t i = 0; i < deaths; ++i) {
     const auto victim = static_cast<uint32_t>(random() % ranks);
@@ -143,8 +159,12 @@ void run_with_deaths(uint64_t seed) {
         break;
       default: {
         const auto other = static_cast<uint32_t>(random() % ranks);
-        if (other != victim)
-          cluster.at(when, [&cluster, victim, other] { cluster.cut(victim, other); });
+        if (other == victim) break;
+        cluster.at(when, [&cluster, victim, other] { cluster.cut(victim, other); });
+        if (random() % 2 == 0) break;
+        ++mended;
+        cluster.at(when + milliseconds(random() % 500),
+                   [&cluster, victim, other] { cluster.mend(victim, other); });
       }
     }
   }
@@ -152,8 +172,9 @@ void run_with_deaths(uint64_t seed) {
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     if (gone.contains(rank)) continue;
     cluster.expect_lists(rank);
-    // Every death may cost one timeout.
-    EXPECT_LT(cluster.ranks_[rank]->longest_wait, seconds(12) * (1 + deaths));
+    // Every death may cost one timeout, every message that was lost the patience besides.
+    EXPECT_LT(cluster.ranks_[rank]->longest_wait,
+              seconds(12) * (1 + deaths) + seconds(31) * mended);
     if (deaths == 0) {
       EXPECT_EQ(cluster.ranks_[rank]->policy.totals().dead_peers, 0u);
     }

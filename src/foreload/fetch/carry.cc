@@ -203,11 +203,11 @@ void Engine::carry(action::Decode& a) {
   const bool fixed = parts_.transform->form().fixed();
   if (fixed && !batch.decoded) return tell(event::Decoded{a.place, false});  // failed already
   const auto into = fixed ? decoded_place(batch, a.place.index) : std::span<std::byte>();
-  hands_->decode([inbox = parts_.inbox, transform = parts_.transform, sample = a.sample,
-                  place = a.place, key,
-                  bytes = std::span<const std::byte>(batch.ranges[a.place.index]),
-                  keeper = batch.keeper_of(a.place.index), into, into_keeper = batch.decoded,
-                  fixed](Scratch& scratch) {
+  hands_->decode(a.place, [inbox = parts_.inbox, transform = parts_.transform, sample = a.sample,
+                           place = a.place, key,
+                           bytes = std::span<const std::byte>(batch.ranges[a.place.index]),
+                           keeper = batch.keeper_of(a.place.index), into,
+                           into_keeper = batch.decoded, fixed](Scratch& scratch) {
     const auto begin = Clock::now();
     message::Decoded decoded{place, sample, {}, {}, {}};
     if (fixed) {

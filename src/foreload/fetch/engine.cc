@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/hash.h"
+#include "foreload/base/own_thread.h"
 
 namespace foreload {
 namespace {
@@ -55,7 +56,7 @@ Engine::Engine(EngineParts parts)
       hands_(std::make_unique<Hands>(parts_.hands)),
       computing_(std::make_unique<Hands>(1)) {
   update_stats();
-  thread_ = std::thread([this] { loop(); });
+  thread_ = start_own_thread("foreload-loop", [this] { loop(); });
 }
 
 Engine::~Engine() {

@@ -5,12 +5,14 @@
 #include <system_error>
 #include <utility>
 
+#include "foreload/base/own_thread.h"
+
 namespace foreload {
 
 Hands::Hands(unsigned threads) {
   for (unsigned i = 0; i < std::max(1u, threads); ++i) {
     try {
-      threads_.emplace_back([this] { work(); });
+      threads_.push_back(start_own_thread("foreload-hand", [this] { work(); }));
     } catch (const std::system_error&) {
       if (threads_.empty()) throw;
       break;
@@ -37,11 +39,11 @@ void Hands::copy(Job job) {
   filled_.notify_one();
 }
 
-void Hands::decode(DecodeJob job) {
+void Hands::decode(BatchPlace place, DecodeJob job) {
   {
     std::lock_guard lock(mutex_);
     if (stop_) return;
-    decodes_.push_back(std::move(job));
+    decodes_.emplace(place, std::move(job));
   }
   filled_.notify_one();
 }
@@ -63,8 +65,8 @@ void Hands::work() {
       copy = std::move(copies_.front());
       copies_.pop_front();
     } else {
-      decode = std::move(decodes_.front());
-      decodes_.pop_front();
+      decode = std::move(decodes_.begin()->second);
+      decodes_.erase(decodes_.begin());
     }
     ++running_;
     lock.unlock();

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A few threads that copy, checksum and decode for the engine, so that its loop only decides.
-// Copies go before decoding, because what is decoded next arrives through them; within each kind,
-// jobs are started in the order given.
+// Copies go before decoding, because what is decoded next arrives through them, and are started in
+// the order given; of what waits to be decoded, the earliest place comes first.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "foreload/decode/pixels.h"
+#include "foreload/policy/events.h"
 
 namespace foreload {
 
@@ -36,7 +38,7 @@ class Hands {
 
   // REQUIRES: the job does not throw. Any thread.
   void copy(Job job);
-  void decode(DecodeJob job);
+  void decode(BatchPlace place, DecodeJob job);
   Load load() const;
 
  private:
@@ -45,7 +47,7 @@ class Hands {
 
   mutable std::mutex mutex_;  // guards the next four
   std::deque<Job> copies_;
-  std::deque<DecodeJob> decodes_;
+  std::map<BatchPlace, DecodeJob> decodes_;
   uint64_t running_ = 0;
   bool stop_ = false;
   std::condition_variable filled_;

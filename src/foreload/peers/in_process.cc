@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "foreload/peers/own_thread.h"
+#include "foreload/base/own_thread.h"
 
 namespace foreload {
 namespace {
@@ -235,7 +235,7 @@ class InProcessNetwork::Endpoint final : public Transport {
 InProcessNetwork::InProcessNetwork(uint32_t ranks, Delivery delivery)
     : state_(std::make_shared<State>(ranks, delivery)) {
   if (delivery == Delivery::by_hand) return;
-  state_->thread = peers::start_own_thread("fl-in-process", [state = state_.get()] {
+  state_->thread = start_own_thread("fl-in-process", [state = state_.get()] {
     std::unique_lock lock(state->mutex);
     while (!state->ended) {
       if (auto task = state->next_task()) {

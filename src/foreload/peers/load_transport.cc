@@ -13,9 +13,9 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/own_thread.h"
 #include "foreload/base/version.h"
 #include "foreload/peers/component.h"
-#include "foreload/peers/own_thread.h"
 #include "foreload/peers/transport.h"
 
 namespace foreload {
@@ -102,7 +102,7 @@ void* load_library(const KnownKind& kind, const std::filesystem::path& file) {
   // What follows is changed for the process and put back, which only one thread can do at a time.
   static std::mutex one_at_a_time;
   const std::scoped_lock lock(one_at_a_time);
-  const peers::SignalsBlocked in_threads_it_starts;
+  const SignalsBlocked in_threads_it_starts;
   const SignalHandlersKept while_it_loads;
   const EnvironmentWith settings_of_libraries(kind.environment);
   return ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -19,7 +19,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/hash.h"
-#include "foreload/peers/own_thread.h"
+#include "foreload/base/own_thread.h"
 
 namespace foreload {
 namespace {
@@ -103,7 +103,7 @@ class UnixSharedMemory final : public SharedMemory {
  public:
   UnixSharedMemory(std::string job, int listener)
       : job_(std::move(job)), listener_(listener), end_(::eventfd(0, EFD_CLOEXEC)) {
-    thread_ = peers::start_own_thread("fl-shared-mem", [this] { serve(); });
+    thread_ = start_own_thread("fl-shared-mem", [this] { serve(); });
   }
   ~UnixSharedMemory() override {
     ::eventfd_write(end_, 1);

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "foreload/peers/own_thread.h"
+#include "foreload/base/own_thread.h"
 #include "foreload/peers/tcp_frames.h"
 
 namespace foreload::peers {

@@ -19,6 +19,7 @@ void Policy::begin_peers() {
   for_peer_.resize(ranks);
   peer_limiters_.assign(ranks, Limiter(settings_.peer_limiter));
   came_.resize(samples);
+  cut_off_.resize(samples);
   seen_.resize(samples);
   unkept_.resize(samples);
   unsure_ = settings_.given_lists;
@@ -59,7 +60,7 @@ uint32_t Policy::keeper_of(uint64_t sample) const {
 
 uint32_t Policy::first_reader(uint64_t sample) const {
   const ReaderTable* table = plan_->table();
-  if (table == nullptr) return kNoOwner;
+  if (table == nullptr || cut_off_[sample]) return kNoOwner;
   for (uint32_t row = 0; row < table->epochs(); ++row) {
     const uint32_t rank = table->reader(row, sample);
     if (rank < table->ranks()) return rank;
@@ -86,14 +87,29 @@ bool Policy::was_read(uint64_t sample) const {
   return unsure_ || seen_[sample];
 }
 
-void Policy::mark_seen(const KnownEpoch& known, const Sharding& sharding) {
+// The position in the epoch's order after the last one that anybody reads; padding apart.
+uint64_t Policy::end_of_reads(const KnownEpoch& known, const Sharding& sharding) const {
+  const uint64_t batches = batches_of(known, sharding);
+  const uint64_t steps = batches == 0 ? 0 : end_of_batch(known, sharding, batches - 1);
+  return std::min(sharding.samples, sharding.start + steps * sharding.ranks);
+}
+
+void Policy::mark(const EpochOrder& order, uint64_t first, uint64_t end,
+                  std::vector<bool>& marks) const {
   std::array<uint64_t, 1024> ids{};
-  const uint64_t end = std::min(sharding.samples, sharding.start + sharding.total());
-  for (uint64_t first = sharding.start; first < end; first += ids.size()) {
+  for (; first < end; first += ids.size()) {
     const std::span<uint64_t> some(ids.data(), std::min<uint64_t>(ids.size(), end - first));
-    known.order->read(first, some);
-    for (const uint64_t id : some) seen_[id] = true;
+    order.read(first, some);
+    for (const uint64_t id : some) marks[id] = true;
   }
+}
+
+void Policy::mark_seen(const KnownEpoch& known, const Sharding& sharding) {
+  mark(*known.order, sharding.start, end_of_reads(known, sharding), seen_);
+}
+
+void Policy::mark_cut_off(const KnownEpoch& known, const Sharding& sharding) {
+  mark(*known.order, end_of_reads(known, sharding), sharding.samples, cut_off_);
 }
 
 // Whether the first reader of a sample that this rank owns will push it.
@@ -318,8 +334,22 @@ void Policy::look_after_peers(Actions& actions) {
     owes(expected.from, expected.since);
     if (now_ - expected.since >= settings_.push_patience) late.push_back(sample);
   }
-  for (const auto& [number, push] : pushes_)
-    if (push.sent) owes(push.rank, push.since);
+  // Whoever lives answers within its patience: what takes longer was lost on the way.
+  const RunTime lost_after = settings_.push_patience + settings_.peer_timeout;
+  for (auto push = pushes_.begin(); push != pushes_.end();) {
+    const auto next = std::next(push);
+    if (push->second.sent) {
+      owes(push->second.rank, push->second.since);
+      if (now_ - push->second.since >= lost_after) end_push(push, false, actions);
+    }
+    push = next;
+  }
+  for (uint32_t slot = 0; slot < requests_.size(); ++slot) {
+    const Request& request = requests_[slot];
+    if (request.active && request.from.kind == Origin::Kind::peer &&
+        now_ - request.begin >= lost_after)
+      give_up_peer_read(slot, now_, actions);
+  }
   for (const uint64_t sample : late) {
     peers_[expected_.at(sample).from].late = true;
     end_expecting(sample, actions);
@@ -344,6 +374,16 @@ void Policy::look_after_peers(Actions& actions) {
       actions.push_back(action::Ping{rank});
     }
   }
+}
+
+void Policy::give_up_peer_read(uint32_t slot, RunTime now, Actions& actions) {
+  const Request request = requests_[slot];
+  actions.push_back(action::Cancel{uint64_t{request.generation} << 32 | slot});
+  peer_limiters_[request.from.number].finish(now, 0);
+  end(slot);
+  if (request.rival != kAlone) return leave_to_rival(request);
+  entry_of(request.place)->state = State::waiting;
+  for_source_.push_front(request.place);
 }
 
 void Policy::handle(const event::PeerDown& e, RunTime, Actions& actions) {
@@ -388,6 +428,8 @@ void Policy::lose_peer(uint32_t rank, Actions& actions) {
     entry.state = State::waiting;
     on_its_way_[entry.sample] = OnItsWay::no;
     queue(place);
+    // A tier may have got it from somebody else meanwhile: then nothing is on its way any more.
+    if (on_its_way_[entry.sample] == OnItsWay::no) wake_waiters(entry.sample, actions);
   }
 }
 

@@ -124,7 +124,10 @@ void Policy::deliver(Actions& actions) {
 
 void Policy::handle(const event::EpochKnown& e, RunTime, Actions&) {
   if (computing_ == e.epoch) computing_ = kNoBatch;
-  if (e.epoch >= next_epoch_) known_[e.epoch] = {e.order, e.batch_ends};
+  if (e.epoch < next_epoch_) return;
+  const KnownEpoch& known = known_[e.epoch] = {e.order, e.batch_ends};
+  if (with_peers() && !settings_.given_lists && e.epoch == plan_->job().first_epoch)
+    mark_cut_off(known, sharding_of(e.epoch, *e.order));
 }
 
 void Policy::handle(const event::Consumed& e, RunTime, Actions&) {
@@ -328,7 +331,8 @@ void Policy::handle(const event::Placed& e, RunTime, Actions& actions) {
   const bool ok = e.ok && tier_alive_[e.tier];
   if (ok) copies_[e.sample] |= bit(e.tier);
   // A second copy that failed says nothing about the first, which is still on its way.
-  const bool second = plan_->placement().backing(e.sample) == e.tier;
+  const bool second = plan_->placement().owner(e.sample).rank == settings_.rank &&
+                      plan_->placement().backing(e.sample) == e.tier;
   if (!ok && second) return;
   if (with_peers()) answer_pushes(e.sample, ok, actions);
   if (on_its_way_[e.sample] != OnItsWay::placing) return;

@@ -242,6 +242,7 @@ class Policy {
 
   void look_after_late_reads(RunTime now, Actions& actions);
   void give_up_tier_read(uint32_t slot, RunTime now, Actions& actions);
+  void give_up_peer_read(uint32_t slot, RunTime now, Actions& actions);
   void hedge(uint32_t slot, BatchPlace place, RunTime now, Actions& actions);
   bool may_hedge(uint64_t sample) const;
   RunTime late_after(const Request& request);
@@ -276,7 +277,11 @@ class Policy {
   uint32_t first_reader(uint64_t sample) const;  // in this run
   uint32_t adopting_tier(uint64_t sample) const;
   bool was_read(uint64_t sample) const;
+  // Marks what is read in an epoch, or what its last batches leave out.
   void mark_seen(const KnownEpoch& known, const Sharding& sharding);
+  void mark_cut_off(const KnownEpoch& known, const Sharding& sharding);
+  void mark(const EpochOrder& order, uint64_t first, uint64_t end, std::vector<bool>& marks) const;
+  uint64_t end_of_reads(const KnownEpoch& known, const Sharding& sharding) const;
   bool may_expect(uint64_t sample) const;
   void end_expecting(uint64_t sample, Actions& actions);
   void answer_parked(uint64_t sample, Actions& actions);
@@ -344,6 +349,7 @@ class Policy {
   std::vector<std::deque<BatchPlace>> for_peer_;  // by rank
   std::set<uint32_t> peers_wanted_;               // those of which for_peer_ is not empty
   std::vector<bool> came_;       // by sample: it was here, or was read here, at some time
+  std::vector<bool> cut_off_;    // by sample: in the first epoch it is in a batch that is left out
   std::vector<bool> seen_;       // by sample: somebody has read it in this run, or had it before
   std::vector<bool> unkept_;     // by sample: who should keep it does not
   std::vector<uint64_t> spare_;  // by tier: bytes for samples of dead ranks

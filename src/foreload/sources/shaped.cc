@@ -13,9 +13,9 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/own_thread.h"
 #include "foreload/base/random.h"
 #include "foreload/sources/fair_share.h"
-#include "foreload/sources/own_thread.h"
 #include "foreload/sources/read_ledger.h"
 
 namespace foreload {

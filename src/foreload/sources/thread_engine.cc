@@ -14,7 +14,7 @@
 
 #include <fmt/format.h>
 
-#include "foreload/sources/own_thread.h"
+#include "foreload/base/own_thread.h"
 
 namespace foreload {
 namespace {

@@ -20,7 +20,7 @@
 
 #include <fmt/format.h>
 
-#include "foreload/sources/own_thread.h"
+#include "foreload/base/own_thread.h"
 
 namespace foreload {
 namespace {

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/own_thread.h"
 #include "foreload/peers/component.h"
 #include "foreload/peers/mpi/roll_call.h"
-#include "foreload/peers/own_thread.h"
 
 namespace foreload::mpi {
 namespace {
@@ -115,7 +115,7 @@ struct MpiTransport::HeaderPlace {
 
 Result<std::unique_ptr<Transport>> MpiTransport::make(const TransportSettings& settings,
                                                       TransportCalls calls) {
-  const peers::SignalsBlocked in_threads_of_mpi;
+  const SignalsBlocked in_threads_of_mpi;
   FORELOAD_CHECK(start_mpi());
   int rank = 0, ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -139,7 +139,7 @@ MpiTransport::MpiTransport(MPI_Comm own, const TransportSettings& settings, Tran
     MPI_Irecv(headers_[i]->bytes.data(), kMostFrameBytes, MPI_BYTE, MPI_ANY_SOURCE, kHeaderTag,
               own_, &headers_[i]->request);
   }
-  thread_ = peers::start_own_thread("fl-mpi", [this] { work(); });
+  thread_ = start_own_thread("fl-mpi", [this] { work(); });
 }
 
 MpiTransport::~MpiTransport() {

@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/own_thread.h"
 #include "foreload/base/version.h"
 #include "foreload/peers/component.h"
-#include "foreload/peers/own_thread.h"
 #include "foreload/peers/ucx/announcement.h"
 
 namespace foreload::ucx {
@@ -67,7 +67,7 @@ Result<std::unique_ptr<Transport>> UcxTransport::make(const TransportSettings& s
         "or FORELOAD_SECRET_FILE to the same on all ranks");
   }
   // UCX starts a thread of its own; no signal shall land there.
-  const peers::SignalsBlocked in_threads_of_ucx;
+  const SignalsBlocked in_threads_of_ucx;
   std::unique_ptr<UcxTransport> self(new UcxTransport(settings, std::move(calls)));
   FORELOAD_CHECK(self->join(settings));
   return self;
@@ -105,7 +105,7 @@ Result<void> UcxTransport::join(const TransportSettings& settings) {
                 fmt::format("cannot make an eventfd: {}. Raise the limit of open files",
                             std::strerror(errno)));
   }
-  thread_ = peers::start_own_thread("fl-ucx", [this] { work(); });
+  thread_ = start_own_thread("fl-ucx", [this] { work(); });
   return {};
 }
 

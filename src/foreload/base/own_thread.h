@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How transports start their threads: with a name that shows in tools (at most 15 characters), and
-// with all signals blocked, because those belong to the threads of the program. Private to peers.
+// How foreload starts its threads: with a name that shows in tools (at most 15 characters), and
+// with all signals blocked, because those belong to the threads of the program.
 #pragma once
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-namespace foreload::peers {
+namespace foreload {
 
 // Blocks all signals of the calling thread while it lives; threads started meanwhile, also by
 // libraries, keep them blocked.
@@ -39,4 +39,4 @@ std::thread start_own_thread(const char* name, Work work) {
   });
 }
 
-}  // namespace foreload::peers
+}  // namespace foreload
