@@ -6,8 +6,13 @@ foreload.find(...)    who reads a sample, and when
 foreload.plan(...)    what a training job reads, keeps where, and costs
 foreload.Index        the samples of a folder: names, sizes, labels
 foreload.Reader       batches of bytes, cached in memory and on disk
+foreload.DataLoader   batches of images for a training loop, as torch's DataLoader gives them
+foreload.transforms   what is done to images on their way
+foreload.Cache        memory and disk that several loaders share
 """
 
+from foreload import transforms
+from foreload._cache import Cache
 from foreload._core import (
     NO_OWNER,
     CorruptError,
@@ -17,17 +22,22 @@ from foreload._core import (
     format_bytes,
     parse_bytes,
 )
+from foreload._dataloader import DataLoader
 from foreload._dataset import list_folder, read_index
 from foreload._order import batches, find, order
 from foreload._plan import plan
+from foreload._python_transform import TransformError
 from foreload._reader import Reader
 
 __all__ = [
     "NO_OWNER",
+    "Cache",
     "CorruptError",
+    "DataLoader",
     "Index",
     "Plan",
     "Reader",
+    "TransformError",
     "__version__",
     "batches",
     "find",
@@ -37,4 +47,5 @@ __all__ = [
     "parse_bytes",
     "plan",
     "read_index",
+    "transforms",
 ]

@@ -78,4 +78,5 @@ def default_convert(sample: Any) -> Any:
         return list(sample) if isinstance(sample, tuple) else sample
     from torch.utils.data import default_convert as convert
 
-    return convert(sample)
+    converted: Any = convert(sample)  # type: ignore[no-untyped-call,unused-ignore]
+    return converted

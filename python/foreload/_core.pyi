@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C++ side of foreload; import foreload instead."""
 
+import builtins
 import os
 from collections.abc import Sequence
 from typing import Any, final
@@ -234,3 +235,103 @@ def open_reader(
     deadline: float,
     profile: str | None,
 ) -> ReaderCore: ...
+
+@final
+class CompiledTransform:
+    """A chain of steps, ready to run."""
+
+    @property
+    def random(self) -> bool:
+        """Whether two runs with different keys may differ."""
+    @property
+    def fixed(self) -> bool:
+        """Whether all samples get one size."""
+    @property
+    def dtype(self) -> str:
+        """uint8, float32, float16 or bfloat16."""
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of one sample, as it lies in memory; sides are 0 where sizes differ."""
+
+def compile_transform(json: str) -> CompiledTransform: ...
+def available_cpus() -> int: ...
+
+@final
+class LoaderBatch:
+    """Samples of one batch, decoded or as bytes."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch the batch belongs to."""
+    @property
+    def first(self) -> int:
+        """Position of its first sample in the rank's list of the epoch."""
+    @property
+    def last(self) -> bool:
+        """Whether it is the last one of its epoch."""
+    @property
+    def indices(self) -> npt.NDArray[np.int64]:
+        """Numbers of the samples; a fresh array."""
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """The class of each sample; a fresh array."""
+    @property
+    def pixels(self) -> npt.NDArray[Any] | None:
+        """All decoded samples, writable, over the batch's memory; bfloat16 as uint16."""
+    @property
+    def apart(self) -> list[npt.NDArray[Any]]:
+        """Decoded samples one by one, where sizes differ."""
+    @property
+    def data(self) -> list[memoryview]:
+        """The bytes of each sample, read-only, where nothing is decoded."""
+    def __len__(self) -> int: ...
+
+@final
+class LoaderCore:
+    """The engine behind foreload.DataLoader."""
+
+    def next(self, seconds: float | None = None) -> LoaderBatch | None: ...
+    def seek(self, epoch: int, start: int) -> None: ...
+    def give_list(
+        self, samples: npt.NDArray[np.int64], batch_ends: npt.NDArray[np.int64]
+    ) -> None: ...
+    def batches_in(self, epoch: int) -> int: ...
+    def close(self) -> None: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def classes(self) -> list[builtins.bytes]: ...
+    def name_of(self, sample: int) -> builtins.bytes: ...
+    def stats_json(self) -> str: ...
+    def start_json(self) -> str: ...
+    def epoch_json(self) -> str: ...
+
+def open_loader(
+    *,
+    dataset: str,
+    files: list[str],
+    extensions: list[str] | None,
+    index: str,
+    revalidate: bool,
+    rank: int,
+    ranks: int,
+    order: str,
+    seed: int,
+    pad: str,
+    epochs: int | None,
+    batch_size: int,
+    drop_last: bool,
+    given_lists: bool,
+    memory: int,
+    disks: list[tuple[str, int]],
+    staging: int,
+    transform: CompiledTransform | None,
+    threads: int,
+    skip_bad_samples: bool,
+    deadline: float,
+    profile: str | None,
+) -> LoaderCore: ...

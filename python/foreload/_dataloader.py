@@ -25,7 +25,7 @@ from foreload._collate import (
     pinned,
     tensor,
 )
-from foreload._datasets import Samples, samples_of
+from foreload._datasets import samples_of
 from foreload._iteration import Iteration, Place
 from foreload._memory_core import MemoryBatch, MemoryCore
 from foreload._python_transform import Pipeline, SampleMaker
@@ -132,10 +132,14 @@ class DataLoader:
         profile: str | os.PathLike[str] | None = None,
     ) -> None:
         self._core: Core | None = None
+        self._pipeline: Pipeline | None = None
+        self._maker: SampleMaker
+        self._python: bool  # makes the samples
+        self._waits: WaitWatch
         check_torch_arguments(
             worker_init_fn, multiprocessing_context, pin_memory_device, in_order, timeout
         )
-        refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last, epochs)
+        refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last)
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error is {on_error!r}: use 'raise' or 'skip'")
         if pad not in ("repeat", "truncate", "none"):
@@ -171,6 +175,8 @@ class DataLoader:
         if batch_sampler is None and batch_size is not None:
             self.batch_size = whole("batch_size", batch_size, 1)
         self._unit = self.batch_size or 1
+        self.batch_sampler = batch_sampler
+        self._single = batch_size is None and batch_sampler is None  # samples, not batches
 
         samples = samples_of(dataset)
         if target_transform is not None:
@@ -190,7 +196,7 @@ class DataLoader:
                 stacklevel=2,
             )
 
-        self._drawn = sampler if batch_sampler is None else batch_sampler
+        self._drawn: Any = sampler if batch_sampler is None else batch_sampler
         self._kind = order if shuffle else "sequential"
         self._pad = pad if ranks.count > 1 else "repeat"
         self._given = self._drawn is not None or self._pad == "none"
@@ -224,9 +230,8 @@ class DataLoader:
         assert self._core is not None
         self._maker = SampleMaker(samples, function, self.seed, self._core.name_of)
         self._python = function is not None or not self._native_samples()
-        self._pipeline = (
-            Pipeline(self.num_workers, 1 + (self.prefetch_factor or 2)) if self._python else None
-        )
+        if self._python:
+            self._pipeline = Pipeline(self.num_workers, 1 + (self.prefetch_factor or 2))
         self._waits = WaitWatch(self.num_workers)
         _open.add(self)
 
@@ -300,6 +305,7 @@ class DataLoader:
 
     def _sampler_for(self, count: int) -> Any:
         self._count = count
+        iteration = self._iteration  # the sampler must not keep the loader alive
         self._order = OrderSampler(
             count,
             self._kind,
@@ -307,14 +313,10 @@ class DataLoader:
             self._ranks.rank,
             self._ranks.count,
             self._pad,
-            lambda: self._iteration.upcoming.epoch,
-            self._iteration.set_epoch,
+            lambda: iteration.upcoming.epoch,
+            iteration.set_epoch,
         )
-        self.batch_sampler = self._drawn if self.batch_size is None and self._is_batched() else None
         return self._order if self._drawn is None else self._drawn
-
-    def _is_batched(self) -> bool:
-        return self._drawn is not None and self._unit == 1 and hasattr(self._drawn, "batch_size")
 
     # How the loop sees it.
 
@@ -323,7 +325,7 @@ class DataLoader:
             return batches_of(len(self._order), self._unit, self.drop_last)
         if not isinstance(self._drawn, Sized):
             raise TypeError(f"the length of {type(self._drawn).__name__} is not known")
-        if self._draws_batches:
+        if self.batch_sampler is not None:
             return len(self._drawn)
         return batches_of(len(self._drawn), self._unit, self.drop_last)
 
@@ -343,9 +345,7 @@ class DataLoader:
         assert self._core is not None
         order = "sampler" if self._drawn is not None else self._kind
         seeded = self._random or self._kind != "sequential"
-        return Identity(
-            self._core.fingerprint, self._count, order, self.seed if seeded else None
-        )
+        return Identity(self._core.fingerprint, self._count, order, self.seed if seeded else None)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loop is: a small dict for a checkpoint, the same on every rank."""
@@ -431,10 +431,6 @@ class DataLoader:
             raise RuntimeError("this DataLoader is closed: make a new one")
         return self._core
 
-    @property
-    def _draws_batches(self) -> bool:
-        return self._batched
-
     def _begin(self) -> tuple[int, Place, int]:
         """Start an iteration and bring the core there; the batches of it come last."""
         core = self._check_usable()
@@ -449,7 +445,7 @@ class DataLoader:
                 self._iterated_state = self._drawn.state_dict()
             drawn = (
                 draw_batches(self._drawn, self._count)
-                if self._batched
+                if self.batch_sampler is not None
                 else draw(self._drawn, self._unit, self.drop_last, self._count)
             )
         turn, place = self._iteration.begin()
@@ -460,8 +456,8 @@ class DataLoader:
             return turn, place, 0
         if self._given and drawn is None:
             indices = self._order.indices(place.epoch, start)
-            drawn = indices, ends_of(len(indices), self._unit, self.drop_last)
-            drawn = indices[: int(drawn[1][-1]) if len(drawn[1]) else 0], drawn[1]
+            ends = ends_of(len(indices), self._unit, self.drop_last)
+            drawn = indices[: int(ends[-1]) if len(ends) else 0], ends
         if drawn is not None and len(drawn[1]) == 0:
             return turn, place, 0
         self._bring_to(core, place.epoch, 0 if self._given else start, drawn is not None)
@@ -477,11 +473,10 @@ class DataLoader:
 
     def _bring_to(self, core: Core, epoch: int, start: int, given: bool) -> None:
         if self._at is not None and not given and start == 0:
-            before, begun, received = self._at
+            before, _, received = self._at
             done = received > 0 and received == core.batches_in(before)
             if before + 1 == epoch and done and core.next(None) is None:
                 self._at = (epoch, 0, 0)  # the loop left after the last batch, before StopIteration
-                del begun
         if self._at != (epoch, start, 0):
             core.seek(epoch, start)
             self._at = (epoch, start, 0)
@@ -515,7 +510,8 @@ class DataLoader:
     def _labels(self, batch: Batch, indices: list[int]) -> list[Any]:
         targets = self._samples.targets
         if targets is None:
-            return batch.labels.tolist()
+            labels: list[Any] = batch.labels.tolist()
+            return labels
         if isinstance(targets, np.ndarray):
             found: list[Any] = targets[indices].tolist()
             return found
@@ -538,23 +534,17 @@ class DataLoader:
         targets = self._samples.targets
         change = self._samples.target_transform
         plain = change is None and (targets is None or isinstance(targets, np.ndarray))
-        if plain and self.collate_fn is None and self.batch_size is not None or (
-            plain and self._batched and self.collate_fn is None
-        ):
-            labels = batch.labels if targets is None else np.asarray(targets)[indices]
-            whole_batch = [images, tensor(labels)]
-            if self.return_index:
-                whole_batch.append(tensor(indices))
-            return whole_batch
-        labels = self._labels(batch, indices.tolist())
-        if change is not None:
-            labels = [change(label) for label in labels]
-        if self.collate_fn is None and (self.batch_size is not None or self._batched):
-            whole_batch = [images, default_collate(labels)]
-            if self.return_index:
-                whole_batch.append(tensor(indices))
-            return whole_batch
-        return self._collated(list(zip(images, labels, strict=True)), indices.tolist())
+        labels: Any
+        if plain and self.collate_fn is None and not self._single:
+            labels = tensor(batch.labels if targets is None else np.asarray(targets)[indices])
+        else:
+            labels = self._labels(batch, indices.tolist())
+            if change is not None:
+                labels = [change(label) for label in labels]
+            if self._single or self.collate_fn is not None:
+                return self._collated(list(zip(images, labels, strict=True)), indices.tolist())
+            labels = default_collate(labels)
+        return [images, labels, tensor(indices)] if self.return_index else [images, labels]
 
     def _collated(self, samples: list[Any], indices: list[int]) -> Any:
         """A batch of single samples, or the one sample where nothing is batched."""
@@ -563,7 +553,7 @@ class DataLoader:
                 (*sample, index) if isinstance(sample, tuple | list) else (sample, index)
                 for sample, index in zip(samples, indices, strict=True)
             ]
-        if self.batch_size is None and not self._batched:
+        if self._single:
             return (self.collate_fn or default_convert)(samples[0])
         return (self.collate_fn or default_collate)(samples)
 
@@ -578,9 +568,7 @@ class DataLoader:
                 made = self._pipeline.next(
                     self._pull, lambda batch: self._tasks(batch, start), self._maker, seconds
                 )
-                result = (
-                    None if made is None else self._collated(made[1], made[0].indices.tolist())
-                )
+                result = None if made is None else self._collated(made[1], made[0].indices.tolist())
         except TimeoutError:
             raise RuntimeError(
                 f"no batch within timeout={self.timeout:g} seconds: the source or the transform is "
@@ -646,10 +634,8 @@ class LoaderIterator:
         """Tell everybody that the epoch is over."""
         loader = self._loader
         self._over = True
-        if self._received and self._received == self._batches and loader._at is not None:
-            at = loader._at
-            if at[2] > 0:
-                loader._pull(None)  # the core goes on to the next epoch
+        if self._received == self._batches and loader._at is not None and loader._at[2] > 0:
+            loader._pull(None)  # the core goes on to the next epoch
         assert self._turn is not None
         loader._iteration.ended(self._turn)
         loader._waits.end(loader)

@@ -100,9 +100,7 @@ def _is_leaf(dataset: Any) -> bool:
     if callable(getattr(dataset, "locate", None)) and callable(getattr(dataset, "decode", None)):
         return True
     samples = getattr(dataset, "samples", None)
-    return (
-        isinstance(samples, Sequence) and not isinstance(samples, str) and all_pairs(samples)
-    )
+    return isinstance(samples, Sequence) and not isinstance(samples, str) and all_pairs(samples)
 
 
 def all_pairs(samples: Sequence[Any]) -> bool:

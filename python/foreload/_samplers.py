@@ -125,7 +125,7 @@ def draw_batches(batch_sampler: Iterable[Any], samples: int) -> tuple[Integers, 
     bounded = isinstance(batch_sampler, Sized)
     for batch in batch_sampler:
         drawn.extend(int(index) for index in batch)
-        if ends and len(drawn) == ends[-1] or not drawn:
+        if (ends and len(drawn) == ends[-1]) or not drawn:
             raise ValueError(f"the batch_sampler gave an empty batch, number {len(ends)}")
         ends.append(len(drawn))
         if not bounded and len(drawn) > MOST_DRAWN:

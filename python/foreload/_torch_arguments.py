@@ -30,7 +30,7 @@ def check_torch_arguments(
 
 
 def refuse_together(
-    batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool, epochs: Any
+    batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
 ) -> None:
     """Refuse what contradicts itself, as torch does."""
     if sampler is not None and shuffle:
@@ -43,7 +43,6 @@ def refuse_together(
         )
     if batch_sampler is None and batch_size is None and drop_last:
         raise ValueError("batch_size=None excludes drop_last: there are no batches")
-    del epochs
 
 
 def seed_from(generator: Any) -> int:

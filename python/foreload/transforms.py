@@ -253,9 +253,7 @@ class ColorJitter(Step):
 class Normalize(Step):
     """To floats in [0, 1], then (x - mean) / std, channel by channel."""
 
-    def __init__(
-        self, mean: Sequence[float], std: Sequence[float], inplace: bool = False
-    ) -> None:
+    def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
         del inplace  # there is no other place
         three = [list(v) * 3 if len(v) == 1 else v for v in (mean, std)]
         super().__init__(mean=_numbers("mean", three[0], 3), std=_numbers("std", three[1], 3))
@@ -281,7 +279,7 @@ class ToDtype(Step):
 
 
 class ToLayout(Step):
-    """"CHW", "HWC", or "channels_last": CHW to look at for torch, HWC in memory."""
+    """ "CHW", "HWC", or "channels_last": CHW to look at for torch, HWC in memory."""
 
     def __init__(self, layout: str) -> None:
         name = layout.lower()

@@ -177,5 +177,30 @@ TEST_F(FileListTest, CountsOneStatPerFile) {
   EXPECT_EQ(options.operations->totals(Operation::stat).count, 2u);
 }
 
+TEST_F(FileListTest, FilesMayBeGivenWithoutAText) {
+  const std::string odd = (root_ / "a/tab\tand\nline.jpg").native();
+  std::ofstream(odd) << "odd";
+  const auto files = file_list_of({odd, (root_ / "a/1.jpg").native(), odd});
+  ASSERT_TRUE(files) << files.error().message;
+  EXPECT_EQ(files->root, root_ / "a");
+  EXPECT_EQ(names(files->files), (Names{"tab\tand\nline.jpg", "1.jpg", "tab\tand\nline.jpg"}));
+  const auto listed = list_files(*files, {});
+  ASSERT_TRUE(listed) << listed.error().message;
+  EXPECT_EQ(listed->files.at(0).size, 3u);
+}
+
+TEST_F(FileListTest, AGivenFileThatIsNotThereIsNamed) {
+  const auto files = file_list_of({(root_ / "a/1.jpg").native(), (root_ / "a/none.jpg").native()});
+  ASSERT_TRUE(files);
+  const auto listed = list_files(*files, {});
+  ASSERT_FALSE(listed);
+  EXPECT_NE(listed.error().message.find("cannot use file 1 of the data set: cannot stat file " +
+                                        (root_ / "a/none.jpg").native()),
+            std::string::npos)
+      << listed.error().message;
+  EXPECT_FALSE(file_list_of({}));
+  EXPECT_FALSE(file_list_of({""}));
+}
+
 }  // namespace
 }  // namespace foreload

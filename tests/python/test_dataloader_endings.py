@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loaders that are interrupted, left alone or used from elsewhere: all end cleanly."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import foreload
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("files")
+    for number in range(40):
+        (path / f"{number:02}.png").write_bytes(bytes([number]) * (number + 1))
+    return path
+
+
+def run(code: str, folder: Path) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", code, folder], capture_output=True, text=True, timeout=60
+    )
+
+
+def test_bytes_where_there_is_no_transform(folder):
+    views, labels, indices = next(iter(foreload.DataLoader(folder, 4, return_index=True)))
+    assert [bytes(view) for view in views] == [bytes([i]) * (i + 1) for i in range(4)]
+    assert views[0].readonly
+    assert indices.tolist() == [0, 1, 2, 3]
+    assert labels.tolist() == [0] * 4
+
+
+def test_the_interpreter_may_end_in_mid_epoch(folder):
+    code = (
+        "import sys, foreload\nloader = foreload.DataLoader(sys.argv[1], 4)\nnext(iter(loader))\n"
+    )
+    done = run(code, folder)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ctrl_c_is_seen_while_a_transform_is_slow(folder):
+    code = """
+import signal, sys, threading, foreload
+from foreload._dataloader import DataLoader
+started = threading.Event()
+class Data:
+    def __len__(self): return 4
+    def locate(self, index): return bytes(1)
+    def decode(self, data, index):
+        started.set()
+        threading.Event().wait(1)
+        return index
+def press():
+    started.wait()
+    signal.raise_signal(signal.SIGINT)
+threading.Thread(target=press).start()
+try:
+    next(iter(DataLoader(Data(), 4, num_workers=1)))
+except KeyboardInterrupt:
+    print("seen")
+"""
+    done = run(code, folder)
+    assert done.stdout == "seen\n", done.stderr
+
+
+def test_two_loaders_in_two_threads(folder):
+    seen = {}
+
+    def loop(seed):
+        loader = foreload.DataLoader(folder, 8, True, seed=seed, return_index=True)
+        seen[seed] = [int(index) for batch in loader for index in batch[2]]
+
+    threads = [threading.Thread(target=loop, args=(seed,)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed in (1, 2):
+        np.testing.assert_array_equal(seen[seed], foreload.order(40, seed=seed))
+
+
+def test_timeout_is_an_error_that_can_be_survived():
+    ready = threading.Event()
+
+    class Slow:
+        def __len__(self):
+            return 2
+
+        def locate(self, index):
+            return b"x"
+
+        def decode(self, data, index):
+            ready.wait()
+            return index
+
+    loader = foreload.DataLoader(Slow(), batch_size=2, timeout=0.05, num_workers=1)
+    iterator = iter(loader)
+    with pytest.raises(RuntimeError, match="timeout"):
+        next(iterator)
+    ready.set()
+    loader.timeout = 30
+    assert np.asarray(next(iterator)).tolist() == [0, 1]
+
+
+def test_a_closed_loader_says_so(folder):
+    loader = foreload.DataLoader(folder, 4)
+    loader.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        next(iter(loader))
