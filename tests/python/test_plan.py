@@ -376,9 +376,13 @@ def test_bad_arguments_are_named_in_one_line(
 def test_missing_and_corrupt_data_sets(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
         foreload.plan(tmp_path / "nowhere")
-    (tmp_path / "bad.index").write_bytes(b"this is no index" * 100)
+    (tmp_path / "bad.index").write_bytes(b"FLINDEX\n" + b"this is no index" * 100)
     with pytest.raises(foreload.CorruptError, match=r"bad\.index"):
         foreload.plan(tmp_path / "bad.index")
+    # Without an index's first bytes it is taken for a list of files.
+    (tmp_path / "some.txt").write_bytes(b"this is no file\n")
+    with pytest.raises(OSError, match=r"some\.txt, line 1"):
+        foreload.plan(tmp_path / "some.txt")
 
 
 # The second thread never gets the GIL by force, so it runs only while plan() has released it: at
