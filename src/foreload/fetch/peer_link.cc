@@ -25,11 +25,6 @@ TransportCalls PeerLink::calls() {
   return calls;
 }
 
-void PeerLink::attach(std::unique_ptr<Transport> transport, std::shared_ptr<const Plan> plan) {
-  plan_ = std::move(plan);
-  transport_ = std::move(transport);
-}
-
 bool PeerLink::is_sample(uint64_t sample, uint64_t bytes) const {
   return sample < plan_->sizes().samples() && plan_->sizes()[sample] == bytes;
 }

@@ -34,13 +34,15 @@ class PeerLink {
     uint64_t checksum = 0;
   };
 
-  PeerLink(std::shared_ptr<Inbox> inbox, std::shared_ptr<Staging> staging)
-      : inbox_(std::move(inbox)), staging_(std::move(staging)) {}
+  // Pushes are checked against the plan's sizes.
+  PeerLink(std::shared_ptr<Inbox> inbox, std::shared_ptr<Staging> staging,
+           std::shared_ptr<const Plan> plan)
+      : inbox_(std::move(inbox)), staging_(std::move(staging)), plan_(std::move(plan)) {}
 
   // For the transport, which must not outlive the link.
   TransportCalls calls();
-  // REQUIRES: once, before anything is sent. Pushes are checked against the plan's sizes.
-  void attach(std::unique_ptr<Transport> transport, std::shared_ptr<const Plan> plan);
+  // Messages may arrive before; nothing is sent before. REQUIRES: once.
+  void attach(std::unique_ptr<Transport> transport) { transport_ = std::move(transport); }
 
   void ask(uint32_t rank, uint64_t request, uint64_t sample, std::span<std::byte> into,
            std::shared_ptr<const void> keeper, std::chrono::milliseconds patience);
@@ -75,7 +77,7 @@ class PeerLink {
 
   const std::shared_ptr<Inbox> inbox_;
   const std::shared_ptr<Staging> staging_;
-  std::shared_ptr<const Plan> plan_;
+  const std::shared_ptr<const Plan> plan_;
   std::set<uint32_t> spoken_to_;               // the loop's
   std::mutex mutex_;                           // guards the next
   std::unordered_map<uint64_t, Asked> asked_;  // by request

@@ -278,9 +278,9 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   if (settings.join) {
     FORELOAD_CHECK(
         agree_on_plan(*settings.join, settings.rank, settings.ranks, loader->plan_->digest()));
-    parts.peers = std::make_shared<PeerLink>(parts.inbox, parts.staging);
+    parts.peers = std::make_shared<PeerLink>(parts.inbox, parts.staging, loader->plan_);
     FORELOAD_TRY(auto transport, settings.join->connect(parts.peers->calls()));
-    parts.peers->attach(std::move(transport), loader->plan_);
+    parts.peers->attach(std::move(transport));
   }
   PolicySettings& policy = parts.policy;
   policy.rank = settings.rank;
