@@ -14,8 +14,7 @@
 namespace foreload {
 namespace {
 
-// A grey PNG would do; PPM-like raw noise would not. The smallest JPEGs are made by the fixture of
-// another part, so these are PNGs written byte by byte: stored blocks, no compression.
+// A PNG written byte by byte, in stored blocks without compression: needs no library.
 std::string png(uint32_t width, uint32_t height, uint32_t shade) {
   auto big = [](uint32_t value) {
     std::string text;

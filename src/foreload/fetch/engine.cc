@@ -177,7 +177,7 @@ void Engine::set_stages() {
     set(i, name, limiter.in_flight(), queued, limiter.limit(), limiter.rate());
   };
   const Limiter& source = policy_.source_limiter();
-  set_path(0, "source", source, policy_.totals().waiting_for_source);
+  set_path(0, "source", source, stats_.policy.waiting_for_source);
   for (uint32_t tier = 0; tier < parts_.tiers.size(); ++tier)
     set_path(1 + tier, parts_.tiers[tier].memory ? "memory" : "disk", policy_.tier_limiter(tier),
              policy_.waiting_for_tier(tier));

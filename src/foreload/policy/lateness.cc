@@ -59,9 +59,7 @@ void Policy::look_after_late_reads(RunTime now, Actions& actions) {
 void Policy::give_up_tier_read(uint32_t slot, RunTime now, Actions& actions) {
   const Request request = requests_[slot];
   const uint32_t tier = request.from.number;
-  actions.push_back(action::Cancel{uint64_t{request.generation} << 32 | slot});
-  tiers_[tier].finish(now, 0);
-  end(slot);
+  cancel(slot, now, actions);
   ++totals_.late_tier_reads;
   if (tier_alive_[tier] && ++late_in_a_row_[tier] >= settings_.tier_patience) {
     actions.push_back(action::LoseTier{tier});
@@ -94,27 +92,24 @@ void Policy::hedge(uint32_t slot, BatchPlace place, RunTime now, Actions& action
   requests_[slot].rival = rival;
 }
 
+void Policy::wait_at(const Request& request) {
+  entry_of(request.place)->state = State::waiting;
+  waiters_[request.sample].push_back(request.place);
+}
+
 // The other read of a hedged sample goes on alone.
 void Policy::leave_to_rival(const Request& request) {
   Request& rival = requests_[request.rival];
   rival.rival = kAlone;
   // A read ahead has no place: the bytes reach it through the tier.
-  if (rival.place.batch == kNoBatch && request.place.batch != kNoBatch) {
-    entry_of(request.place)->state = State::waiting;
-    waiters_[request.sample].push_back(request.place);
-  }
+  if (rival.place.batch == kNoBatch && request.place.batch != kNoBatch) wait_at(request);
 }
 
 void Policy::end_rival(const Request& request, RunTime now, Actions& actions) {
   if (request.rival == kAlone) return;
   const Request rival = requests_[request.rival];
-  actions.push_back(action::Cancel{uint64_t{rival.generation} << 32 | request.rival});
-  limiter_of(rival.from).finish(now, 0);
-  end(request.rival);
-  if (request.place.batch == kNoBatch && rival.place.batch != kNoBatch) {
-    entry_of(rival.place)->state = State::waiting;
-    waiters_[request.sample].push_back(rival.place);
-  }
+  cancel(request.rival, now, actions);
+  if (request.place.batch == kNoBatch && rival.place.batch != kNoBatch) wait_at(rival);
 }
 
 }  // namespace foreload

@@ -121,6 +121,11 @@ bool Policy::may_expect(uint64_t sample) const {
          tier_alive_[plan_->placement().owner(sample).tier];
 }
 
+void Policy::expect(uint64_t sample) {
+  on_its_way_[sample] = OnItsWay::expected;
+  expected_[sample] = {first_reader(sample), now_};
+}
+
 // It does not come: who waits here reads it, peers are told to.
 void Policy::end_expecting(uint64_t sample, Actions& actions) {
   expected_.erase(sample);
@@ -143,8 +148,7 @@ void Policy::handle(const event::PeerRequest& e, RunTime now, Actions& actions) 
   const bool own = plan_->placement().owner(e.sample).rank == settings_.rank;
   if (on_its_way_[e.sample] == OnItsWay::no) {
     if (may_expect(e.sample)) {
-      on_its_way_[e.sample] = OnItsWay::expected;
-      expected_[e.sample] = {first_reader(e.sample), now};
+      expect(e.sample);
     } else if (!own || unsure_ || came_[e.sample] || peers_[settings_.rank].late ||
                first_reader(e.sample) != settings_.rank) {
       return refuse(ask, actions);
@@ -378,9 +382,7 @@ void Policy::look_after_peers(Actions& actions) {
 
 void Policy::give_up_peer_read(uint32_t slot, RunTime now, Actions& actions) {
   const Request request = requests_[slot];
-  actions.push_back(action::Cancel{uint64_t{request.generation} << 32 | slot});
-  peer_limiters_[request.from.number].finish(now, 0);
-  end(slot);
+  cancel(slot, now, actions);
   if (request.rival != kAlone) return leave_to_rival(request);
   entry_of(request.place)->state = State::waiting;
   for_source_.push_front(request.place);
@@ -414,9 +416,7 @@ void Policy::lose_peer(uint32_t rank, Actions& actions) {
   for (uint32_t slot = 0; slot < requests_.size(); ++slot) {
     const Request request = requests_[slot];
     if (!request.active || request.from != Origin{Origin::Kind::peer, rank}) continue;
-    actions.push_back(action::Cancel{uint64_t{request.generation} << 32 | slot});
-    peer_limiters_[rank].finish(now_, 0);
-    end(slot);
+    cancel(slot, now_, actions);
     if (request.rival != kAlone)
       leave_to_rival(request);
     else

@@ -174,6 +174,12 @@ void Policy::end(uint32_t slot) {
   if (request.place.batch == kNoBatch) ahead_in_flight_ -= plan_->sizes()[request.sample];
 }
 
+void Policy::cancel(uint32_t slot, RunTime now, Actions& actions) {
+  actions.push_back(action::Cancel{id_of(slot)});
+  limiter_of(requests_[slot].from).finish(now, 0);
+  end(slot);
+}
+
 void Policy::arrived(const Request& request, uint64_t id, Actions& actions) {
   const bool has_place = request.place.batch != kNoBatch;
   if (has_place) filled(request.place, actions);
@@ -359,11 +365,7 @@ void Policy::handle(const event::TierLost& e, RunTime, Actions&) {
 
 void Policy::handle(const event::Seek& e, RunTime now, Actions& actions) {
   for (uint32_t slot = 0; slot < requests_.size(); ++slot) {
-    Request& request = requests_[slot];
-    if (!request.active) continue;
-    actions.push_back(action::Cancel{uint64_t{request.generation} << 32 | slot});
-    limiter_of(request.from).finish(now, 0);
-    end(slot);
+    if (requests_[slot].active) cancel(slot, now, actions);
   }
   if (with_peers()) forget_peers_work(actions);
   for (OnItsWay& state : on_its_way_) {

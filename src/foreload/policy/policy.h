@@ -250,6 +250,11 @@ class Policy {
   void leave_to_rival(const Request& request);
   void end_rival(const Request& request, RunTime now, Actions& actions);
   void end(uint32_t slot);
+  // Ends a read whose answer does not count any more.
+  void cancel(uint32_t slot, RunTime now, Actions& actions);
+  uint64_t id_of(uint32_t slot) const { return uint64_t{requests_[slot].generation} << 32 | slot; }
+  // The place of a read that is over waits for another read of the sample, which has none.
+  void wait_at(const Request& request);
 
   void arrived(const Request& request, uint64_t id, Actions& actions);
   void filled(BatchPlace place, Actions& actions);
@@ -283,6 +288,7 @@ class Policy {
   void mark(const EpochOrder& order, uint64_t first, uint64_t end, std::vector<bool>& marks) const;
   uint64_t end_of_reads(const KnownEpoch& known, const Sharding& sharding) const;
   bool may_expect(uint64_t sample) const;
+  void expect(uint64_t sample);
   void end_expecting(uint64_t sample, Actions& actions);
   void answer_parked(uint64_t sample, Actions& actions);
   void answer_pushes(uint64_t sample, bool kept, Actions& actions);

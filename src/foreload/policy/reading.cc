@@ -137,8 +137,7 @@ void Policy::queue(BatchPlace place) {
   }
   const uint32_t keeper = with_peers() && was_read(sample) ? keeper_of(sample) : kNoOwner;
   if (keeper == settings_.rank && may_expect(sample)) {
-    on_its_way_[sample] = OnItsWay::expected;
-    expected_[sample] = {first_reader(sample), now_};
+    expect(sample);
     waiters_[sample].push_back(place);
     return;
   }
@@ -208,8 +207,7 @@ uint32_t Policy::start(Origin from, uint64_t sample, BatchPlace place, bool wait
     entry->state = State::reading;
     if (entry->tries == 0) entry->first_try = now;
   }
-  actions.push_back(action::Read{uint64_t{request.generation} << 32 | slot, sample, place, from,
-                                 settings_.read_deadline, hedge});
+  actions.push_back(action::Read{id_of(slot), sample, place, from, settings_.read_deadline, hedge});
   return slot;
 }
 
