@@ -45,8 +45,8 @@ class CountingAllocator : public SlotAllocator {
 
 class StagingTest : public ::testing::Test {
  protected:
-  std::shared_ptr<Staging> make(uint64_t pool_bytes) {
-    return Staging::create(pool_bytes, std::make_unique<CountingAllocator>(counts_));
+  std::shared_ptr<Staging> make(uint64_t budget) {
+    return Staging::create(budget, std::make_unique<CountingAllocator>(counts_));
   }
   static std::shared_ptr<Slot> take(Staging& staging, const Sizes& sizes) {
     auto slot = staging.take(sizes);
@@ -98,7 +98,7 @@ TEST_F(StagingTest, ReleasedMemoryIsUsedAgain) {
   auto staging = make(1 << 20);
   const std::byte* const memory = take(*staging, {6'400})->range(0).data();
   EXPECT_EQ(take(*staging, {6'400})->range(0).data(), memory);
-  EXPECT_EQ(take(*staging, {3'200})->range(0).data(), memory);
+  EXPECT_EQ(take(*staging, {5'760})->range(0).data(), memory);
   EXPECT_EQ(staging->totals().allocated, 1);
 }
 
@@ -106,18 +106,18 @@ TEST_F(StagingTest, TakesTheSmallestBlockThatFits) {
   auto staging = make(1 << 20);
   const std::byte* fitting = nullptr;
   {
-    const auto large = take(*staging, {12'800});
+    const auto large = take(*staging, {9'984});
     const auto right = take(*staging, {9'600});
     const auto small = take(*staging, {6'400});
     fitting = right->range(0).data();
   }
-  EXPECT_EQ(take(*staging, {8'000})->range(0).data(), fitting);
+  EXPECT_EQ(take(*staging, {9'000})->range(0).data(), fitting);
 }
 
-TEST_F(StagingTest, BlockOverTwiceTooLargeIsLeftAlone) {
+TEST_F(StagingTest, BlockAnEighthTooLargeIsLeftAlone) {
   auto staging = make(1 << 20);
   take(*staging, {6'400});
-  take(*staging, {3'136});
+  take(*staging, {5'632});
   EXPECT_EQ(staging->totals().allocated, 2);
 }
 
@@ -144,25 +144,36 @@ TEST_F(StagingTest, TotalsAreExact) {
   EXPECT_EQ(staging->totals().in_use, 12'800);
   EXPECT_EQ(staging->totals().pooled, 6'400);
   // Counted as the block it sits in.
-  first = take(*staging, {3'200});
+  first = take(*staging, {5'760});
   EXPECT_EQ(staging->totals().in_use, 19'200);
   EXPECT_EQ(staging->totals().pooled, 0);
   EXPECT_EQ(staging->totals().allocated, 2);
   EXPECT_EQ(counts_->bytes_out, 19'200);
 }
 
-TEST_F(StagingTest, PoolIsBoundedAndForgetsTheOldest) {
+TEST_F(StagingTest, BudgetCoversSlotsAndPoolAndTheOldestIsForgotten) {
   auto staging = make(20'000);
   auto oldest = take(*staging, {6'400});
   auto second = take(*staging, {6'464});
   auto third = take(*staging, {12'800});
   oldest.reset();
+  EXPECT_EQ(staging->totals().pooled, 0) << "no room beside the slots in use";
   second.reset();
   third.reset();
   EXPECT_EQ(staging->totals().pooled, 6'464 + 12'800);
   EXPECT_EQ(counts_->bytes_out, 6'464 + 12'800);
   take(*staging, {64'000});
-  EXPECT_EQ(staging->totals().pooled, 0) << "a block larger than the pool pushes out everything";
+  EXPECT_EQ(staging->totals().pooled, 0) << "a slot larger than the budget pushes out everything";
+}
+
+TEST_F(StagingTest, NewSlotPushesOutWhatWouldNotFitBesideIt) {
+  auto staging = make(20'000);
+  take(*staging, {6'400});
+  const auto other = take(*staging, {12'800});
+  EXPECT_EQ(staging->totals().pooled, 6'400) << "both fit";
+  const auto third = take(*staging, {4'096});
+  EXPECT_EQ(staging->totals().pooled, 0);
+  EXPECT_EQ(counts_->bytes_out, 12'800 + 4'096);
 }
 
 TEST_F(StagingTest, SlotOutlivesTheStaging) {

@@ -284,8 +284,8 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   }
   PolicySettings& policy = parts.policy;
   policy.rank = settings.rank;
-  policy.window_bytes = settings.staging;
   policy.ahead_bytes = settings.staging / 4;
+  policy.window_bytes = settings.staging - policy.ahead_bytes;
   policy.skip_bad_samples = settings.skip_bad_samples;
   policy.tries = settings.tries;
   policy.read_deadline = settings.read_deadline;

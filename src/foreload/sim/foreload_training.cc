@@ -49,7 +49,7 @@ PolicySettings policy_of(const Scenario& scenario, uint32_t rank) {
   const ClusterSettings& cluster = scenario.cluster;
   PolicySettings settings;
   settings.rank = rank;
-  settings.window_bytes = cluster.staging;
+  settings.window_bytes = cluster.staging - cluster.staging / 4;
   settings.ahead_bytes = cluster.staging / 4;
   settings.decode = cluster.preprocess.has_value();
   settings.peers = cluster.ranks > 1;

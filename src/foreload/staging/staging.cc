@@ -13,6 +13,7 @@ namespace foreload {
 namespace {
 
 constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kMostWaste = 8;  // a free block is taken if at most an eighth of it is too much
 constexpr uint64_t kMostBytes = PTRDIFF_MAX;
 
 }  // namespace
@@ -26,47 +27,56 @@ class Staging::Pool {
     uint64_t bytes = 0;
   };
 
-  Pool(uint64_t most_bytes, std::unique_ptr<SlotAllocator> allocator)
-      : allocator_(std::move(allocator)), most_bytes_(most_bytes) {}
-  ~Pool() { shrink(0); }
+  Pool(uint64_t budget, std::unique_ptr<SlotAllocator> allocator)
+      : allocator_(std::move(allocator)), budget_(budget) {}
+  ~Pool() { release_beyond(0); }
 
-  // The smallest free block that fits and is at most twice too large, or a new one. No memory:
-  // null.
+  // The smallest free block that fits without much waste, or a new one, for which free ones that
+  // would not fit beside it go. No memory: null.
   Block take(uint64_t bytes) {
     if (bytes == 0) return {};
     if (const Block block = take_free(bytes); block.memory != nullptr) return block;
+    uint64_t budget = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      totals_.in_use += bytes;
+      budget = budget_;
+    }
+    release_beyond(budget);
     std::byte* memory = allocator_->allocate(bytes);
     if (memory == nullptr) {
-      shrink(0);
+      release_beyond(0);
       memory = allocator_->allocate(bytes);
-      if (memory == nullptr) return {};
     }
     const std::lock_guard lock(mutex_);
-    totals_.in_use += bytes;
+    if (memory == nullptr) {
+      totals_.in_use -= bytes;
+      return {};
+    }
     ++totals_.allocated;
     return {memory, bytes};
   }
 
   void give_back(Block block) {
     if (block.memory == nullptr) return;
-    uint64_t most = 0;
+    uint64_t budget = 0;
     {
       const std::lock_guard lock(mutex_);
       totals_.in_use -= block.bytes;
       totals_.pooled += block.bytes;
       free_.push_back(block);
-      most = most_bytes_;
+      budget = budget_;
     }
-    shrink(most);
+    release_beyond(budget);
   }
 
   // Nobody will take from here again: what comes back goes to the allocator at once.
   void close() {
     {
       const std::lock_guard lock(mutex_);
-      most_bytes_ = 0;
+      budget_ = 0;
     }
-    shrink(0);
+    release_beyond(0);
   }
 
   StagingTotals totals() const {
@@ -79,7 +89,7 @@ class Staging::Pool {
     const std::lock_guard lock(mutex_);
     auto best = free_.end();
     for (auto block = free_.begin(); block != free_.end(); ++block) {
-      const bool fits = block->bytes >= bytes && block->bytes / 2 <= bytes;
+      const bool fits = block->bytes >= bytes && block->bytes - bytes <= bytes / kMostWaste;
       if (fits && (best == free_.end() || block->bytes < best->bytes)) best = block;
     }
     if (best == free_.end()) return {};
@@ -90,13 +100,14 @@ class Staging::Pool {
     return taken;
   }
 
-  // Releases the blocks that have been free longest until at most `most` bytes are left.
-  void shrink(uint64_t most) {
+  // Releases the blocks that have been free longest until slots and free blocks together take at
+  // most `budget` bytes, or none is left.
+  void release_beyond(uint64_t budget) {
     std::vector<Block> released;
     {
       const std::lock_guard lock(mutex_);
       auto kept = free_.begin();
-      for (; totals_.pooled > most; ++kept) {
+      for (; kept != free_.end() && totals_.in_use + totals_.pooled > budget; ++kept) {
         totals_.pooled -= kept->bytes;
         released.push_back(*kept);
       }
@@ -107,7 +118,7 @@ class Staging::Pool {
 
   const std::unique_ptr<SlotAllocator> allocator_;
   mutable std::mutex mutex_;  // guards the rest
-  uint64_t most_bytes_;
+  uint64_t budget_;
   std::vector<Block> free_;  // in the order in which they were given back
   StagingTotals totals_;
 };
@@ -118,10 +129,10 @@ Staging::~Staging() {
   pool_->close();
 }
 
-std::shared_ptr<Staging> Staging::create(uint64_t pool_bytes,
+std::shared_ptr<Staging> Staging::create(uint64_t budget,
                                          std::unique_ptr<SlotAllocator> allocator) {
   if (allocator == nullptr) allocator = page_allocator();
-  auto pool = std::make_shared<Pool>(pool_bytes, std::move(allocator));
+  auto pool = std::make_shared<Pool>(budget, std::move(allocator));
   return std::shared_ptr<Staging>(new Staging(std::move(pool)));
 }
 

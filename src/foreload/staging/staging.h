@@ -54,7 +54,7 @@ class Slot {
   std::vector<uint64_t> sizes_;
 };
 
-// Memory is counted in blocks as allocated; a slot may sit in a block of up to twice its bytes.
+// Memory is counted in blocks as allocated; a slot may sit in a block an eighth larger than it.
 struct StagingTotals {
   uint64_t in_use = 0;     // bytes of blocks that slots hold
   uint64_t pooled = 0;     // bytes of blocks kept for the next slots
@@ -63,16 +63,18 @@ struct StagingTotals {
 
 class Staging {
  public:
-  // Keeps at most `pool_bytes` of released memory for reuse; beyond that, what was released first
-  // goes back to the allocator first. Null: page_allocator().
-  static std::shared_ptr<Staging> create(uint64_t pool_bytes,
+  // Keeps released memory for reuse as long as it and the slots in use together take at most
+  // `budget` bytes; beyond that, what was released first goes back to the allocator first. Null:
+  // page_allocator().
+  static std::shared_ptr<Staging> create(uint64_t budget,
                                          std::unique_ptr<SlotAllocator> allocator = nullptr);
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // A slot with one range per size. The budget is the caller's to keep: it says how many slots
-  // exist at a time. Fails with `invalid` if there is no memory. The slot may outlive the Staging.
+  // A slot with one range per size. How many slots exist at a time is the caller's to decide: a
+  // slot is given beyond the budget too. Fails with `invalid` if there is no memory. The slot may
+  // outlive the Staging.
   Result<std::shared_ptr<Slot>> take(std::span<const uint64_t> sizes);
   // Bytes that a slot of these sizes needs; 2^64 - 1 if that is beyond counting.
   static uint64_t slot_bytes(std::span<const uint64_t> sizes);
