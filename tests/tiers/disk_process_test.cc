@@ -13,6 +13,7 @@
 #include <cstring>
 #include <set>
 
+#include "../base/without_privilege.h"
 #include "disk_fixture.h"
 
 namespace foreload {
@@ -315,7 +316,7 @@ TEST_F(DiskMountTest, AReadOnlyDiskIsUnreadable) {
 }
 
 TEST_F(DiskProcessTest, AFolderWithoutPermissionIsUnreadable) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  const WithoutPrivilege ordinary;
   fs::create_directory(settings_.folder);
   fs::permissions(settings_.folder, fs::perms::owner_read | fs::perms::owner_exec);
   TierUser tier(settings_);
