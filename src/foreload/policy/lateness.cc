@@ -77,7 +77,8 @@ void Policy::hedge(uint32_t slot, BatchPlace place, RunTime now, Actions& action
   const uint64_t sample = requests_[slot].sample;
   Origin from;
   if (requests_[slot].from.kind == Origin::Kind::tier) {
-    const auto others = static_cast<Copies>(copies_[sample] & ~bit(requests_[slot].from.number));
+    const auto others = static_cast<TierCopies::Tiers>(
+        copies_[sample] & ~TierCopies::bit(requests_[slot].from.number));
     if (others != 0) from = {Origin::Kind::tier, static_cast<uint32_t>(std::countr_zero(others))};
   }
   if (requests_[slot].place.batch == kNoBatch) {

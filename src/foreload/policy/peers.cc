@@ -21,7 +21,6 @@ void Policy::begin_peers() {
   came_.resize(samples);
   cut_off_.resize(samples);
   seen_.resize(samples);
-  unkept_.resize(samples);
   unsure_ = settings_.given_lists;
   for (const Held& copy : plan_->job().held) {
     seen_[copy.sample] = true;
@@ -84,7 +83,7 @@ void Policy::adopt(uint64_t sample, uint32_t tier) {
 }
 
 bool Policy::was_read(uint64_t sample) const {
-  return unsure_ || seen_[sample];
+  return unsure_ || seen_.empty() || seen_[sample];
 }
 
 // The position in the epoch's order after the last one that anybody reads; padding apart.
@@ -105,7 +104,9 @@ void Policy::mark(const EpochOrder& order, uint64_t first, uint64_t end,
 }
 
 void Policy::mark_seen(const KnownEpoch& known, const Sharding& sharding) {
+  if (seen_.empty()) return;
   mark(*known.order, sharding.start, end_of_reads(known, sharding), seen_);
+  if (std::ranges::find(seen_, false) == seen_.end()) seen_ = std::vector<bool>();
 }
 
 void Policy::mark_cut_off(const KnownEpoch& known, const Sharding& sharding) {
@@ -206,7 +207,7 @@ void Policy::handle(const event::Served& e, RunTime, Actions& actions) {
   if (e.ok) {
     ++totals_.served;
   } else {
-    copies_[e.sample] &= static_cast<Copies>(~bit(e.tier));
+    copies_.remove(e.sample, e.tier);
     to_serve_.push_front({{e.rank, e.request}, e.sample});  // from another copy, or refused
   }
   std::deque<ToServe> waiting = std::exchange(to_serve_, {});

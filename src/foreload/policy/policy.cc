@@ -18,8 +18,7 @@ Policy::Policy(std::shared_ptr<const Plan> plan, PolicySettings settings,
       tier_paces_(plan_->capacities().tiers()),
       tier_alive_(plan_->capacities().tiers(), true),
       late_in_a_row_(plan_->capacities().tiers()),
-      on_its_way_(plan_->sizes().samples()),
-      copies_(plan_->sizes().samples()),
+      copies_(plan_->sizes().samples(), plan_->capacities().tiers()),
       next_epoch_(plan_->job().first_epoch),
       resumed_epoch_(plan_->job().first_epoch),
       resumed_start_(plan_->job().start),
@@ -27,12 +26,12 @@ Policy::Policy(std::shared_ptr<const Plan> plan, PolicySettings settings,
   for (uint32_t tier = 0; tier < plan_->capacities().tiers(); ++tier)
     tiers_.emplace_back(tier < settings_.tier_limiters.size() ? settings_.tier_limiters[tier]
                                                               : Limiter::Settings{});
-  assert(tiers_.size() <= kMostTiers);
+  assert(tiers_.size() <= TierCopies::kMostTiers);
   for (const Held& copy : held) {
     const Owner owner = plan_->placement().owner(copy.sample);
     if (copy.rank != settings_.rank || owner.rank != copy.rank) continue;
     if (owner.tier == copy.tier || plan_->placement().backing(copy.sample) == copy.tier)
-      copies_[copy.sample] |= bit(copy.tier);
+      copies_.add(copy.sample, copy.tier);
   }
   if (settings_.peers && plan_->job().ranks > 1) begin_peers();
 }
@@ -187,7 +186,8 @@ void Policy::arrived(const Request& request, uint64_t id, Actions& actions) {
   const bool keep = keeps(request.sample, tier);
   if (request.from.kind == Origin::Kind::tier) {
     // Read from a slower tier than the plan wants it on: a copy moves up.
-    if (keep && tier < request.from.number && (copies_[request.sample] & bit(tier)) == 0)
+    if (keep && tier < request.from.number &&
+        (copies_[request.sample] & TierCopies::bit(tier)) == 0)
       place(request, id, tier, actions);
     return;
   }
@@ -252,7 +252,7 @@ void Policy::place(const Request& request, uint64_t id, uint32_t tier, Actions& 
 
 // A copy that is not there any more is a miss; the place goes to the front, it is needed first.
 void Policy::lose_copy(const Request& request, ReadEnd end, Actions& actions) {
-  copies_[request.sample] &= static_cast<Copies>(~bit(request.from.number));
+  copies_.remove(request.sample, request.from.number);
   if (end != ReadEnd::missing)
     actions.push_back(action::Evict{request.sample, request.from.number});
   const bool nowhere = copies_[request.sample] == 0 && on_its_way_[request.sample] == OnItsWay::no;
@@ -335,7 +335,7 @@ void Policy::wake_waiters(uint64_t sample, Actions& actions) {
 void Policy::handle(const event::Placed& e, RunTime, Actions& actions) {
   if (e.tier > 0) placing_bytes_ -= plan_->sizes()[e.sample];
   const bool ok = e.ok && tier_alive_[e.tier];
-  if (ok) copies_[e.sample] |= bit(e.tier);
+  if (ok) copies_.add(e.sample, e.tier);
   // A second copy that failed says nothing about the first, which is still on its way.
   const bool second = plan_->placement().owner(e.sample).rank == settings_.rank &&
                       plan_->placement().backing(e.sample) == e.tier;
@@ -357,7 +357,7 @@ void Policy::handle(const event::Timer&, RunTime now, Actions& actions) {
 
 void Policy::handle(const event::TierLost& e, RunTime, Actions&) {
   tier_alive_[e.tier] = false;
-  for (Copies& copies : copies_) copies &= static_cast<Copies>(~bit(e.tier));
+  copies_.clear(e.tier);
   const std::deque<BatchPlace> places = std::move(for_tier_[e.tier]);
   for_tier_[e.tier].clear();
   for (const BatchPlace& place : places) queue(place);
@@ -368,9 +368,7 @@ void Policy::handle(const event::Seek& e, RunTime now, Actions& actions) {
     if (requests_[slot].active) cancel(slot, now, actions);
   }
   if (with_peers()) forget_peers_work(actions);
-  for (OnItsWay& state : on_its_way_) {
-    if (state == OnItsWay::arriving) state = OnItsWay::no;
-  }
+  on_its_way_.forget(OnItsWay::arriving);
   for (const Batch& batch : batches_) actions.push_back(action::CloseBatch{batch.number});
   batches_.clear();
   open_bytes_ = 0;

@@ -37,8 +37,10 @@
 #include "foreload/plan/plan.h"
 #include "foreload/policy/actions.h"
 #include "foreload/policy/events.h"
+#include "foreload/policy/fifo.h"
 #include "foreload/policy/limiter.h"
 #include "foreload/policy/pace.h"
+#include "foreload/policy/sample_states.h"
 
 namespace foreload {
 
@@ -127,11 +129,6 @@ class Policy {
     placing,   // arrived, on its way into a tier
     expected,  // this rank keeps it; its first reader will push it
   };
-  // The tiers of this rank that have a sample, one bit each, the fastest lowest.
-  using Copies = uint16_t;
-  static constexpr uint32_t kMostTiers = 16;
-  static Copies bit(uint32_t tier) { return static_cast<Copies>(1u << tier); }
-
   enum class State : uint8_t { waiting, reading, decoding, ready, bad };
   struct Entry {
     uint64_t sample;
@@ -171,9 +168,9 @@ class Policy {
     bool up = true;
     RunTime heard{0};
     RunTime pinged{0};
-    uint64_t pushing_bytes = 0;   // sent, not answered
-    std::deque<uint64_t> pushes;  // that wait for room, by number
-    bool late = false;            // with what it should push: nobody waits for that any more
+    uint64_t pushing_bytes = 0;  // sent, not answered
+    Fifo<uint64_t> pushes;       // that wait for room, by number
+    bool late = false;           // with what it should push: nobody waits for that any more
   };
   // A peer's request, or a peer's push.
   struct Ask {
@@ -312,8 +309,8 @@ class Policy {
   Pace peer_pace_;
   std::vector<bool> tier_alive_;
   std::vector<unsigned> late_in_a_row_;  // by tier
-  std::vector<OnItsWay> on_its_way_;     // by sample
-  std::vector<Copies> copies_;           // by sample
+  SparseStates<OnItsWay> on_its_way_;
+  TierCopies copies_;
 
   std::map<uint64_t, KnownEpoch> known_;  // this epoch and the next
   uint64_t computing_ = kNoBatch;         // epoch asked for, not known yet
@@ -351,13 +348,14 @@ class Policy {
   uint64_t pushing_bytes_ = 0;    // to owners, until they have answered
 
   // Peers; all empty without.
-  std::vector<Peer> peers_;                       // by rank
-  std::vector<std::deque<BatchPlace>> for_peer_;  // by rank
-  std::set<uint32_t> peers_wanted_;               // those of which for_peer_ is not empty
+  std::vector<Peer> peers_;                 // by rank
+  std::vector<Fifo<BatchPlace>> for_peer_;  // by rank
+  std::set<uint32_t> peers_wanted_;         // those of which for_peer_ is not empty
   std::vector<bool> came_;       // by sample: it was here, or was read here, at some time
   std::vector<bool> cut_off_;    // by sample: in the first epoch it is in a batch that is left out
-  std::vector<bool> seen_;       // by sample: somebody has read it in this run, or had it before
-  std::vector<bool> unkept_;     // by sample: who should keep it does not
+  std::vector<bool> seen_;       // by sample: somebody has read it in this run, or had it before;
+                                 // empty: all were
+  SparseStates<bool> unkept_;    // who should keep it does not
   std::vector<uint64_t> spare_;  // by tier: bytes for samples of dead ranks
   std::map<uint64_t, uint32_t> adopted_;  // sample -> tier
   bool unsure_ = false;  // after a seek, or with lists of samplers: nobody knows what was read

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a rank knows of single samples, in little memory: a job has millions of samples, and in the
+// simulator thousands of ranks. SparseStates is for what few samples have at a time, TierCopies for
+// what any may have, a bit per tier.
+//
+// For one thread.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "foreload/base/random.h"
+
+namespace foreload {
+
+// A value by sample; those that have Value{} take no memory. An open hash table, of which nobody
+// can see the order.
+template <class Value>
+class SparseStates {
+ public:
+  class Reference {
+   public:
+    Reference(SparseStates& all, uint64_t sample) : all_(all), sample_(sample) {}
+    operator Value() const { return all_.get(sample_); }
+    Reference& operator=(Value value) {
+      all_.set(sample_, value);
+      return *this;
+    }
+
+   private:
+    SparseStates& all_;
+    uint64_t sample_;
+  };
+
+  Value operator[](uint64_t sample) const { return get(sample); }
+  Reference operator[](uint64_t sample) { return {*this, sample}; }
+
+  // Samples that have `value` have Value{} from now on.
+  void forget(Value value) {
+    const std::vector<Entry> old = std::exchange(entries_, std::vector<Entry>(entries_.size()));
+    used_ = 0;
+    for (const Entry& entry : old)
+      if (entry.sample != kNobody && entry.value != value) set(entry.sample, entry.value);
+  }
+
+ private:
+  static constexpr uint64_t kNobody = UINT64_MAX;
+  struct Entry {
+    uint64_t sample = kNobody;
+    Value value{};
+  };
+
+  uint64_t home(uint64_t sample) const { return mix64(sample) & (entries_.size() - 1); }
+  uint64_t next(uint64_t i) const { return (i + 1) & (entries_.size() - 1); }
+  // Where the sample is, or would be. REQUIRES: there is a free entry.
+  uint64_t find(uint64_t sample) const {
+    uint64_t i = home(sample);
+    while (entries_[i].sample != sample && entries_[i].sample != kNobody) i = next(i);
+    return i;
+  }
+
+  Value get(uint64_t sample) const { return used_ == 0 ? Value{} : entries_[find(sample)].value; }
+  void set(uint64_t sample, Value value) {
+    if (value == Value{}) return erase(sample);
+    if (2 * (used_ + 1) > entries_.size()) grow();
+    Entry& entry = entries_[find(sample)];
+    if (entry.sample == kNobody) ++used_;
+    entry = {sample, value};
+  }
+  void erase(uint64_t sample) {
+    if (used_ == 0) return;
+    uint64_t hole = find(sample);
+    if (entries_[hole].sample == kNobody) return;
+    --used_;
+    // Entries behind it that could not have their home move up, so that none is cut off from it.
+    for (uint64_t i = next(hole); entries_[i].sample != kNobody; i = next(i)) {
+      const uint64_t from_home = (i - home(entries_[i].sample)) & (entries_.size() - 1);
+      if (from_home < ((i - hole) & (entries_.size() - 1))) continue;
+      entries_[hole] = entries_[i];
+      hole = i;
+    }
+    entries_[hole] = {};
+  }
+  void grow() {
+    const std::vector<Entry> old =
+        std::exchange(entries_, std::vector<Entry>(entries_.empty() ? 16 : 2 * entries_.size()));
+    for (const Entry& entry : old)
+      if (entry.sample != kNobody) entries_[find(entry.sample)] = entry;
+  }
+
+  std::vector<Entry> entries_;  // a power of two, at most half of it used
+  uint64_t used_ = 0;
+};
+
+// Which tiers of a rank have a sample.
+class TierCopies {
+ public:
+  // One bit per tier, the fastest lowest.
+  using Tiers = uint16_t;
+  static constexpr uint32_t kMostTiers = 16;
+  static Tiers bit(uint32_t tier) { return static_cast<Tiers>(1u << tier); }
+
+  // REQUIRES: tiers <= kMostTiers.
+  TierCopies(uint64_t samples, uint32_t tiers) : tiers_(tiers), bits_(samples * tiers) {}
+
+  Tiers operator[](uint64_t sample) const {
+    Tiers tiers = 0;
+    for (uint32_t tier = 0; tier < tiers_; ++tier)
+      if (bits_[sample * tiers_ + tier]) tiers |= bit(tier);
+    return tiers;
+  }
+  void add(uint64_t sample, uint32_t tier) { bits_[sample * tiers_ + tier] = true; }
+  void remove(uint64_t sample, uint32_t tier) { bits_[sample * tiers_ + tier] = false; }
+  void clear(uint32_t tier) {
+    for (uint64_t i = tier; i < bits_.size(); i += tiers_) bits_[i] = false;
+  }
+
+ private:
+  uint32_t tiers_;
+  std::vector<bool> bits_;  // [sample][tier]
+};
+
+}  // namespace foreload
