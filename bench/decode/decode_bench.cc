@@ -2,7 +2,10 @@
 //
 // Decoding the crops of training from photos of ImageNet's mean size, beside a bare libjpeg loop
 // over the same crops: the difference is what foreload adds.
-#include <csetjmp>
+#include <jpeglib.h>
+
+#include <array>
+#include <cstdio>
 
 #include <benchmark/benchmark.h>
 

@@ -61,11 +61,7 @@ void after_decoding(benchmark::State& state, const char* name, PixelType type, b
   const PixelKernels* kernels = kernels_named(name);
   if (kernels == nullptr) return state.SkipWithError("this machine has no such instructions");
   PixelBuffer decoded;
-  decoded.reset(kSize, 3);
-  const auto pixels = photo_pixels(kSize, 1);
-  for (uint32_t y = 0; y < kSize.height; ++y) {
-    std::copy_n(&pixels[size_t{y} * kSize.width * 3], size_t{kSize.width} * 3, decoded.row(y));
-  }
+  make_photo(kSize, 1, 1, decoded);
   const ImageSize size{kSide, kSide};
   const RowWriter writer = RowWriter::make(
       type, Layout::chw, 3, {255, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}});

@@ -11,10 +11,11 @@
 #include <gtest/gtest.h>
 
 #include "foreload/decode/pixel_kernels.h"
+#include "foreload/photos/jpeg_writer.h"
+#include "foreload/photos/photo.h"
 
 #include "corpus.h"
 #include "jpeg_maker.h"
-#include "photo_maker.h"
 #include "pixel_maker.h"
 
 namespace foreload {
@@ -209,7 +210,9 @@ TEST(Transform, TurnsImagesFirst) {
 TEST(Transform, FastIsWithinThreeGreyLevels) {
   Scratch scratch;
   for (const uint32_t size : {450u, 901u}) {
-    const auto file = make_photo_jpeg({size, size * 3 / 4}, size);
+    PixelBuffer photo;
+    make_photo({size, size * 3 / 4}, size, 0, photo);
+    const auto file = *write_jpeg(photo.view(), {});
     for (uint64_t i = 0; i < 8; ++i) {
       const std::vector<Step> steps{step::Decode{}, step::RandomResizedCrop{{96, 96}},
                                     step::RandomHorizontalFlip{}};

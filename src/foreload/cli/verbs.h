@@ -20,6 +20,7 @@ inline constexpr int kBadInput = 2;  // what was asked for, or the data it names
 
 Run add_advise(CLI::App& app);
 Run add_launch(CLI::App& app);
+Run add_make_images(CLI::App& app);
 Run add_order(CLI::App& app);
 Run add_plan(CLI::App& app);
 Run add_probe(CLI::App& app);
