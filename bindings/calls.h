@@ -76,5 +76,6 @@ void register_sizes(py::module_& module);
 void register_plan(py::module_& module);
 void register_reader(py::module_& module);
 void register_loader(py::module_& module);
+void register_gpu(py::module_& module);
 
 }  // namespace foreload::python

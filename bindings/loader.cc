@@ -22,6 +22,7 @@
 #include "foreload/loader/start_report.h"
 
 #include "calls.h"
+#include "tensor_memory.h"
 
 namespace foreload::python {
 
@@ -62,6 +63,7 @@ std::vector<py::ssize_t> shape_of(const OutputForm& form) {
 struct LoaderBatch {
   std::shared_ptr<Batch> batch;
   std::vector<int64_t> labels;
+  std::shared_ptr<TensorMemory> tensors;  // where its memory lies; null: not in tensors
 
   py::capsule lease() const {
     return py::capsule(new std::shared_ptr<Batch>(batch),
@@ -73,6 +75,10 @@ struct LoaderBatch {
     std::vector<py::ssize_t> shape = shape_of(batch->form);
     shape.insert(shape.begin(), static_cast<py::ssize_t>(batch->samples.size()));
     return py::array(dtype_of(batch->form.type), shape, batch->decoded.data(), lease());
+  }
+  // The tensor of bytes that begins with the decoded samples; None where memory is no tensor's.
+  py::object tensor() const {
+    return tensors ? tensors->tensor_at(batch->decoded.data()) : py::none();
   }
   // One writable array for each sample, where sizes differ.
   py::list apart() const {
@@ -99,8 +105,8 @@ struct LoaderBatch {
 // neither be used nor ended, so it is left alone.
 class LoaderCore {
  public:
-  explicit LoaderCore(std::unique_ptr<Loader> loader)
-      : loader_(std::move(loader)), process_(::getpid()) {}
+  LoaderCore(std::unique_ptr<Loader> loader, std::shared_ptr<TensorMemory> tensors)
+      : loader_(std::move(loader)), tensors_(std::move(tensors)), process_(::getpid()) {}
   ~LoaderCore() { close(); }
   LoaderCore(const LoaderCore&) = delete;
   LoaderCore& operator=(const LoaderCore&) = delete;
@@ -141,7 +147,7 @@ class LoaderCore {
       throw py::error_already_set();
     }
     if (!batch) return std::nullopt;
-    LoaderBatch result{std::make_shared<Batch>(std::move(*batch)), {}};
+    LoaderBatch result{std::make_shared<Batch>(std::move(*batch)), {}, tensors_};
     result.labels.reserve(result.batch->samples.size());
     for (const uint64_t sample : result.batch->samples)
       result.labels.push_back(from.index().label(sample));
@@ -162,6 +168,7 @@ class LoaderCore {
 
  private:
   std::unique_ptr<Loader> loader_;
+  const std::shared_ptr<TensorMemory> tensors_;  // null: memory comes from the system
   const pid_t process_;
 };
 
@@ -173,7 +180,8 @@ std::unique_ptr<LoaderCore> open_loader(
     bool given_lists, uint64_t memory,
     const std::vector<std::pair<std::filesystem::path, uint64_t>>& disks, uint64_t staging,
     const CompiledTransform& transform, unsigned threads, bool skip_bad_samples, double deadline,
-    const std::optional<std::filesystem::path>& profile) {
+    const std::optional<std::filesystem::path>& profile,
+    const std::optional<py::function>& make_tensor) {
   LoaderSettings settings;
   settings.dataset = dataset;
   settings.files = files;
@@ -196,10 +204,16 @@ std::unique_ptr<LoaderCore> open_loader(
   settings.skip_bad_samples = skip_bad_samples;
   settings.read_deadline = std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
   settings.profile = profile;
-  return std::make_unique<LoaderCore>(compute([&](SignalWatch& watch) {
+  std::shared_ptr<TensorMemory> tensors;
+  if (make_tensor) {
+    tensors = std::make_shared<TensorMemory>(*make_tensor);
+    settings.decoded_memory = [tensors] { return TensorMemory::allocator(tensors); };
+  }
+  auto loader = compute([&](SignalWatch& watch) {
     settings.listing_progress = watch.progress();
     return Loader::open(std::move(settings));
-  }));
+  });
+  return std::make_unique<LoaderCore>(std::move(loader), std::move(tensors));
 }
 
 void register_batch(py::module_& module) {
@@ -220,6 +234,7 @@ void register_batch(py::module_& module) {
                                                b.labels.data());
                              })
       .def_property_readonly("pixels", &LoaderBatch::pixels)
+      .def_property_readonly("tensor", &LoaderBatch::tensor)
       .def_property_readonly("apart", &LoaderBatch::apart)
       .def_property_readonly("data", &LoaderBatch::data)
       .def("__len__", [](const LoaderBatch& b) { return b.batch->samples.size(); });
@@ -273,7 +288,8 @@ void register_loader(py::module_& module) {
              py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"), py::arg("epochs"),
              py::arg("batch_size"), py::arg("drop_last"), py::arg("given_lists"), py::arg("memory"),
              py::arg("disks"), py::arg("staging"), py::arg("transform"), py::arg("threads"),
-             py::arg("skip_bad_samples"), py::arg("deadline"), py::arg("profile"));
+             py::arg("skip_bad_samples"), py::arg("deadline"), py::arg("profile"),
+             py::arg("make_tensor") = std::nullopt);
 }
 
 }  // namespace foreload::python

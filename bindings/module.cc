@@ -77,6 +77,7 @@ PYBIND11_MODULE(_core, module) {
   register_plan(module);
   register_reader(module);
   register_loader(module);
+  register_gpu(module);
 }
 
 }  // namespace foreload::python

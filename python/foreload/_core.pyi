@@ -3,7 +3,7 @@
 
 import builtins
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -279,6 +279,9 @@ class LoaderBatch:
     def pixels(self) -> npt.NDArray[Any] | None:
         """All decoded samples, writable, over the batch's memory; bfloat16 as uint16."""
     @property
+    def tensor(self) -> Any:
+        """The tensor of bytes that begins with the decoded samples, where `make_tensor` made it."""
+    @property
     def apart(self) -> list[npt.NDArray[Any]]:
         """Decoded samples one by one, where sizes differ."""
     @property
@@ -334,4 +337,53 @@ def open_loader(
     skip_bad_samples: bool,
     deadline: float,
     profile: str | None,
+    make_tensor: Callable[[int], Any] | None = None,
 ) -> LoaderCore: ...
+
+@final
+class PackingRule:
+    """Which samples are left to a GPU: `share` of 256, by their position in the epoch."""
+
+    def __init__(self, share: int) -> None: ...
+    share: int
+    def chooses(self, position: int) -> bool: ...
+
+def with_packing(transform: CompiledTransform, rule: PackingRule) -> CompiledTransform:
+    """The transform that leaves the samples the rule chooses in their files."""
+
+def pack(files: list[bytes], transform: CompiledTransform, rule: PackingRule, host: Any) -> int:
+    """Fill a batch with these files, over and over; how many were left in their files."""
+
+def unpack(host: Any, transform: CompiledTransform, rule: PackingRule) -> list[tuple[int, str]]:
+    """Decode on the CPU what was left in its file; what is wrong with which place."""
+
+def decode_rate(
+    files: list[bytes], transform: CompiledTransform, threads: int, seconds: float
+) -> float:
+    """Images per second that so many threads decode."""
+
+@final
+class GpuJob:
+    """A batch that a GPU decodes; keeps its memory until the GPU is done."""
+
+    def hand_over(self, stream: int) -> str | None:
+        """Make the stream wait for it; returns why the GPU cannot do it, if so."""
+
+@final
+class GpuDecoder:
+    """nvJPEG and resizing on one GPU."""
+
+    def submit(
+        self, host: Any, device: Any, transform: CompiledTransform, copies: int
+    ) -> GpuJob: ...
+    @property
+    def in_hardware(self) -> bool: ...
+    @property
+    def images(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def device_bytes(self) -> int: ...
+
+def open_gpu_decoder(device: int, nvjpeg: str, nvrtc: str, rule: PackingRule) -> GpuDecoder:
+    """OSError where the GPU or a library is missing, with what to install."""

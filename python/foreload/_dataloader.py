@@ -26,6 +26,7 @@ from foreload._collate import (
     tensor,
 )
 from foreload._datasets import samples_of
+from foreload._device import DeviceFeed, pinned_memory, tensor_of
 from foreload._iteration import Iteration, Place
 from foreload._memory_core import MemoryBatch, MemoryCore
 from foreload._python_transform import Pipeline, SampleMaker
@@ -65,7 +66,7 @@ class DataLoader:
         num_workers: Threads that decode; None or 0: the CPUs of this container, shared by the
             ranks on the machine.
         collate_fn: Makes a batch of a list of samples; called in order, in the loop's thread.
-        pin_memory: Copy tensors to pinned memory, where there is CUDA.
+        pin_memory: Give tensors in pinned memory, where there is CUDA; images are decoded into it.
         drop_last: Whether a last batch that is not full is left out.
         timeout: Seconds to wait for a batch until RuntimeError; 0 waits for as long as it takes.
         generator: torch generator that one seed is drawn from, now.
@@ -88,6 +89,10 @@ class DataLoader:
         cache: A `foreload.Cache` to take memory and disk from, instead.
         index, revalidate, extensions, deadline, profile: As for `foreload.Reader`.
         on_error: "raise", or "skip": a bad sample's place takes a good one of its batch.
+        device: "cuda", "cuda:1", ...: where batches are handed out; None: in host memory. See
+            docs/gpu.md.
+        prefetch_to_device: Batches that are on the device before the loop asks for them.
+        decoder: "cpu", "gpu" (nvJPEG), or "hybrid": a share is decoded by each.
     """
 
     def __init__(
@@ -130,6 +135,9 @@ class DataLoader:
         on_error: str = "raise",
         deadline: float = 30.0,
         profile: str | os.PathLike[str] | None = None,
+        device: Any = None,
+        prefetch_to_device: SupportsIndex = 2,
+        decoder: str = "cpu",
     ) -> None:
         self._core: Core | None = None
         self._pipeline: Pipeline | None = None
@@ -177,6 +185,10 @@ class DataLoader:
         self._unit = self.batch_size or 1
         self.batch_sampler = batch_sampler
         self._single = batch_size is None and batch_sampler is None  # samples, not batches
+        self._feed: DeviceFeed | None = None
+        if device is not None:
+            ahead = whole("prefetch_to_device", prefetch_to_device, 1)
+            self._feed = DeviceFeed(device, ahead, skip_bad_samples=on_error == "skip")
 
         samples = samples_of(dataset)
         if target_transform is not None:
@@ -185,6 +197,16 @@ class DataLoader:
         self._chain: transforms.Compose | None = None
         function = self._choose_transform(transform, image_type)
         compiled = None if self._chain is None else self._chain.compile()
+        if self._feed is not None and compiled is not None and compiled.fixed and self._plain():
+            assert self._chain is not None
+            self._chain = self._feed.take_over(self._chain)
+            compiled = self._feed.decode(decoder, self._chain.compile(), samples, self.num_workers)
+        elif decoder != "cpu":
+            raise ValueError(
+                f"decoder={decoder!r} needs device='cuda' and a transform of foreload.transforms "
+                "that gives images of one size, without collate_fn"
+            )
+        self._compiled = compiled
         self._bfloat16 = compiled is not None and compiled.dtype == "bfloat16"
         if self._bfloat16 and not HAVE_TORCH:
             raise ValueError("bfloat16 needs torch, which is not installed: use float16 or float32")
@@ -226,14 +248,22 @@ class DataLoader:
             "deadline": float(deadline),
             "profile": _profile(profile),
         }
+        if compiled is not None and compiled.fixed and (self._feed is not None or self.pin_memory):
+            settings["make_tensor"] = pinned_memory
         self._open(settings, cache)
         assert self._core is not None
+        if self._feed is not None:
+            self._feed.name_of = self._core.name_of
         self._maker = SampleMaker(samples, function, self.seed, self._core.name_of)
         self._python = function is not None or not self._native_samples()
         if self._python:
             self._pipeline = Pipeline(self.num_workers, 1 + (self.prefetch_factor or 2))
         self._waits = WaitWatch(self.num_workers)
         _open.add(self)
+
+    def _plain(self) -> bool:
+        """Whether batches are [images, labels] that nobody else puts together."""
+        return self.collate_fn is None and not self._single and self._native_samples()
 
     def _native_samples(self) -> bool:
         """Whether C++ makes the samples, or hands out bytes, all by itself."""
@@ -354,12 +384,25 @@ class DataLoader:
         if hasattr(self._drawn, "state_dict"):
             fresh = self._iteration.place is self._iteration.upcoming
             sampler = self._drawn.state_dict() if fresh else self._iterated_state
-        return write_state(self._identity(), self._iteration.place, sampler)
+        state = write_state(self._identity(), self._iteration.place, sampler)
+        if self._feed is not None and self._feed.decoding is not None:
+            state["gpu_share"] = self._feed.decoding.share
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next iteration goes on where the state was taken, on any number of ranks."""
         self._check_usable()
         place = read_state(self._identity(), state)
+        share = state.get("gpu_share", 0)
+        if self._feed is not None and self._feed.decoding is not None:
+            self._feed.decoding.share = share
+            self._at = None  # what was decoded ahead went by another share
+        elif share:
+            warnings.warn(
+                f"the state was written by a run in which the GPU decoded {share} of 256 samples; "
+                "images will differ by a few levels: give decoder='hybrid' to go on as before",
+                stacklevel=2,
+            )
         if self._drawn is not None:
             if "sampler" in state and hasattr(self._drawn, "load_state_dict"):
                 self._drawn.load_state_dict(state["sampler"])
@@ -387,6 +430,8 @@ class DataLoader:
         if self._python:
             found["transform_seconds"] = self._maker.seconds
         found["threads"] = self.num_workers
+        if self._feed is not None:
+            found["device"] = self._feed.stats()
         return found
 
     def epoch_stats(self) -> dict[str, Any]:
@@ -417,6 +462,8 @@ class DataLoader:
             return
         if self._pipeline is not None:
             self._pipeline.close()
+        if self._feed is not None:
+            self._feed.restart()
         core.close()
 
     # How batches are made.
@@ -451,6 +498,8 @@ class DataLoader:
         turn, place = self._iteration.begin()
         if self._pipeline is not None:
             self._pipeline.restart()
+        if self._feed is not None:
+            self._feed.restart()
         start = 0 if self._drawn is not None else place.consumed
         if self._drawn is None and place.consumed >= self._count:
             return turn, place, 0
@@ -523,7 +572,10 @@ class DataLoader:
             return batch.data
         last = self._chain.channels_last
         if batch.pixels is not None:
-            images = tensor(batch.pixels, self._bfloat16)
+            assert self._compiled is not None
+            images = tensor_of(batch, self._compiled)
+            if images is None:
+                images = tensor(batch.pixels, self._bfloat16)
             return channels_first(images) if last else images
         images = [tensor(array, self._bfloat16) for array in batch.apart]
         return [channels_first(image) for image in images] if last else images
@@ -557,18 +609,29 @@ class DataLoader:
             return (self.collate_fn or default_convert)(samples[0])
         return (self.collate_fn or default_collate)(samples)
 
+    def _in_host_memory(self, start: int, seconds: float | None) -> tuple[Any, Any] | None:
+        """The next batch where it was made and the numbers of its samples, None at the end."""
+        if self._pipeline is None:
+            batch = self._pull(seconds)
+            return None if batch is None else (self._native_batch(batch), batch.indices)
+        made = self._pipeline.next(
+            self._pull, lambda batch: self._tasks(batch, start), self._maker, seconds
+        )
+        if made is None:
+            return None
+        indices = made[0].indices
+        return self._collated(made[1], indices.tolist()), indices
+
     def _receive(self, start: int) -> Any:
         """The next finished batch, None at the end."""
         seconds = self.timeout or None
         try:
-            if self._pipeline is None:
-                batch = self._pull(seconds)
-                result = None if batch is None else self._native_batch(batch)
+            result: Any
+            if self._feed is None:
+                made = self._in_host_memory(start, seconds)
+                result = None if made is None else made[0]
             else:
-                made = self._pipeline.next(
-                    self._pull, lambda batch: self._tasks(batch, start), self._maker, seconds
-                )
-                result = None if made is None else self._collated(made[1], made[0].indices.tolist())
+                result = self._feed.next(lambda wait: self._in_host_memory(start, wait), seconds)
         except TimeoutError:
             raise RuntimeError(
                 f"no batch within timeout={self.timeout:g} seconds: the source or the transform is "
@@ -576,7 +639,7 @@ class DataLoader:
             ) from None
         if result is None:
             return None
-        if self.pin_memory:
+        if self.pin_memory and self._feed is None:
             result = pinned(result)
         return result if self.batch_transform is None else self.batch_transform(result)
 

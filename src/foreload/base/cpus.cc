@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -17,21 +18,23 @@ unsigned cpus_of(double quota, double period) {
   return std::max(1u, static_cast<unsigned>(std::ceil(quota / period)));
 }
 
+// The next number, read as a word: some frameworks bring a C++ library of their own into the
+// process, with which streams read every number as 0. What is no number ("max") is 0.
+double next_number(std::istream& in) {
+  std::string word;
+  in >> word;
+  return std::strtod(word.c_str(), nullptr);
+}
+
 unsigned cgroup_limit() {
   // Inside a container the cgroup namespace makes its own group the root.
   if (std::ifstream file("/sys/fs/cgroup/cpu.max"); file) {
-    std::string quota;
-    double period = 0;
-    file >> quota >> period;
-    if (quota == "max") return 0;
-    return cpus_of(std::strtod(quota.c_str(), nullptr), period);
+    const double quota = next_number(file);
+    return cpus_of(quota, next_number(file));
   }
   std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
   std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  double quota = 0;
-  double period = 0;
-  if (quota_file >> quota && period_file >> period) return cpus_of(quota, period);
-  return 0;
+  return cpus_of(next_number(quota_file), next_number(period_file));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "foreload/decode/chain.h"
+#include "foreload/decode/parcel.h"
 #include "foreload/decode/pass_runner.h"
 #include "foreload/decode/pixel_kernels.h"
 #include "foreload/decode/row_writer.h"
@@ -33,6 +34,14 @@ Result<std::shared_ptr<const Transform>> Transform::compile(std::vector<Step> st
   return transform;
 }
 
+std::shared_ptr<const Transform> Transform::packing(std::shared_ptr<const PackingRule> rule) const {
+  auto transform = std::make_shared<Transform>(*this);
+  const bool fast = std::get<step::Decode>(steps_.front()).fast;
+  const bool possible = form_.fixed() && form_.type == PixelType::uint8 && form_.channels == 3;
+  transform->packing_ = possible && !fast ? std::move(rule) : nullptr;
+  return transform;
+}
+
 bool Transform::random() const {
   return std::ranges::any_of(steps_, is_random);
 }
@@ -57,6 +66,8 @@ Result<void> Transform::run(std::span<const std::byte> file, const SampleKey& ke
   assert(form_.fixed() && into.size() == form_.bytes());
   FORELOAD_TRY(const ImageHeader header, read_header(file, options()));
   FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, header.upright(), key));
+  if (packing_ && packing_->chooses(key.position) && packing_->pack(file, header, plan, key, into))
+    return {};
   return run_plan(file, header, plan, into, scratch);
 }
 

@@ -21,6 +21,7 @@
 
 namespace foreload {
 
+class PackingRule;
 struct PixelKernels;
 struct RowWriter;
 struct SamplePlan;
@@ -60,6 +61,11 @@ class Transform {
   static Result<std::shared_ptr<const Transform>> compile(std::vector<Step> steps,
                                                           const PixelKernels& kernels);
 
+  // The same transform, except that run() into a place leaves the samples that the rule chooses to
+  // a GPU; see parcel.h. Only images of 8 bits in three channels can be left to one: others come
+  // out as ever.
+  std::shared_ptr<const Transform> packing(std::shared_ptr<const PackingRule> rule) const;
+
   const OutputForm& form() const { return form_; }
   const std::vector<Step>& steps() const { return steps_; }
   // Whether two runs with different keys may differ.
@@ -90,6 +96,7 @@ class Transform {
   OutputForm form_;
   std::shared_ptr<const RowWriter> writer_;
   const PixelKernels* kernels_ = nullptr;
+  std::shared_ptr<const PackingRule> packing_;  // null: everything is done here
 };
 
 }  // namespace foreload

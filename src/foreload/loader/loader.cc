@@ -266,8 +266,9 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   stats.source = parts.source->describe();
 
   parts.staging = Staging::create(settings.staging);
-  if (settings.decoded_memory)
-    parts.decoded = Staging::create(settings.staging, settings.decoded_memory());
+  // Whoever gives the memory also keeps it for reuse: a copy to a device may read a batch that
+  // everybody else has let go of, and only its allocator knows.
+  if (settings.decoded_memory) parts.decoded = Staging::create(0, settings.decoded_memory());
   parts.transform = settings.transform;
   parts.transform_seed = settings.seed;
   const unsigned cpus = available_cpus();

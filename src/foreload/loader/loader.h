@@ -66,7 +66,8 @@ struct LoaderSettings {
 
   // Turns the bytes of a sample into its final form; null: batches of bytes.
   std::shared_ptr<const Transform> transform;
-  // Where the memory of decoded batches comes from; null: from the system.
+  // Where the memory of decoded batches comes from, and goes back to after each use; null: from the
+  // system, and kept for the next ones.
   std::function<std::unique_ptr<SlotAllocator>()> decoded_memory;
   // Reading lists come from give_list(), epoch by epoch, and `order` only tells where samples are
   // kept.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/tiers/memory_limit.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -19,11 +22,19 @@ void lower(MemoryLimit& limit, uint64_t bytes, std::string who) {
   if (bytes < limit.bytes && bytes < kNoLimit) limit = {bytes, std::move(who)};
 }
 
+// Numbers are read as words: some frameworks bring a C++ library of their own into the process,
+// with which streams read every number as 0.
+std::optional<uint64_t> next_number(std::istream& in) {
+  std::string word;
+  if (!(in >> word) || word.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
+  return std::strtoull(word.c_str(), nullptr, 10);
+}
+
 void ask_file(MemoryLimit& limit, const fs::path& file) {
   std::ifstream in(file);
-  uint64_t bytes = 0;
-  if (in >> bytes)
-    lower(limit, bytes, fmt::format("the control group's limit ({})", file.native()));
+  if (const auto bytes = next_number(in))
+    lower(limit, *bytes, fmt::format("the control group's limit ({})", file.native()));
 }
 
 // The group itself and all above it count. In a container the path may be the host's, of which only
@@ -62,9 +73,9 @@ MemoryLimit memory_limit(const fs::path& root) {
   }
   std::ifstream memory(root / "proc/meminfo");
   for (std::string word; memory >> word;) {
-    uint64_t kibibytes = 0;
-    if (word == "MemAvailable:" && memory >> kibibytes) {
-      lower(limit, kibibytes * 1024, "what the system has available");
+    if (word == "MemAvailable:") {
+      if (const auto kibibytes = next_number(memory))
+        lower(limit, *kibibytes * 1024, "what the system has available");
       break;
     }
     memory.ignore(std::numeric_limits<std::streamsize>::max(), '\n');

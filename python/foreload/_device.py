@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches on their way to a device.
+
+A batch is decoded into pinned memory that torch allocated, copied on a stream of its own while the
+loop computes on the batches before it, and handed to the loop's stream by an event: nothing ever
+waits for the whole device. Memory on both sides belongs to torch, which knows about copies in
+flight and about batches that the user keeps.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from foreload import _core, transforms
+from foreload._collate import HAVE_TORCH
+from foreload._datasets import Samples
+from foreload._finish import Finish, split
+from foreload._gpu_decoding import GpuDecoding, agree_on, parse_decoder
+
+# Steps that the loop may be ahead of the device. More keep memory and win nothing; the loop would
+# be held up by the device's own queue a little later.
+STEPS_AHEAD = 2
+
+
+# A batch in host memory and the numbers of its samples, None at the end; TimeoutError where it
+# takes longer than the seconds given.
+Pull = Callable[[float | None], tuple[Any, Any] | None]
+
+
+def each_tensor(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The value with all tensors in it changed."""
+    if hasattr(value, "data_ptr"):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: each_tensor(entry, change) for key, entry in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(each_tensor(entry, change) for entry in value))
+    if isinstance(value, list | tuple):
+        return type(value)(each_tensor(entry, change) for entry in value)
+    return value
+
+
+def find_device(device: Any) -> Any:
+    """torch's device with its number; ValueError where there is none."""
+    if not HAVE_TORCH:
+        raise ValueError(f"device={device!r} needs torch, which is not installed: leave device out")
+    import torch
+
+    found = torch.device(device)
+    if found.type != "cuda":
+        raise ValueError(f"device={str(device)!r}: batches go to 'cuda' or stay in host memory")
+    if not torch.cuda.is_available():
+        raise ValueError(f"device={str(device)!r}: torch sees no GPU here; leave device out")
+    if found.index is None:
+        found = torch.device("cuda", torch.cuda.current_device())
+    if found.index >= torch.cuda.device_count():
+        raise ValueError(
+            f"device={str(device)!r}: there are {torch.cuda.device_count()} GPUs, from cuda:0 on"
+        )
+    return found
+
+
+def pinned_memory(bytes: int) -> Any:
+    """Pinned memory of torch's own: its allocator then knows which copies still read it."""
+    import torch
+
+    return torch.empty(bytes, dtype=torch.uint8, pin_memory=True)
+
+
+def tensor_of(batch: Any, form: _core.CompiledTransform) -> Any:
+    """The decoded samples as a view of the tensor they were decoded into; None if that is none."""
+    whole = getattr(batch, "tensor", None)
+    if whole is None:
+        return None
+    import torch
+
+    shape = (len(batch), *form.shape)
+    dtype = getattr(torch, form.dtype)
+    return whole[: math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
+
+
+@dataclass
+class Sent:
+    """A batch whose copy has been started."""
+
+    value: Any  # on the device
+    host: Any  # the images in host memory
+    indices: Any  # numbers of the samples
+    copied: Any  # event behind the copy
+    job: _core.GpuJob | None  # where the GPU decodes
+    bytes: int
+
+
+class DeviceFeed:
+    """Keeps the next batches on their way to one GPU. For the loop's thread."""
+
+    def __init__(self, device: Any, ahead: int, skip_bad_samples: bool = False) -> None:
+        self.device = find_device(device)
+        import torch
+
+        self._cuda: Any = torch.cuda
+        self.decoding: GpuDecoding | None = None
+        self.name_of: Callable[[int], bytes] | None = None
+        self._skip = skip_bad_samples
+        self._finish: Finish | None = None
+        self._channels_at = 1
+        self._ahead = ahead
+        self._stream = self._cuda.Stream(self.device)
+        self._sent: deque[Sent] = deque()
+        # Events of the loop's stream, one per step begun, and what the GPU worked on before it.
+        self._handed: deque[tuple[Any, Any]] = deque()
+        self._job: _core.GpuJob | None = None  # of the batch handed out last
+        self._over = False  # nothing more comes in this iteration
+        self._failed: BaseException | None = None  # told when its turn comes
+        self._batches = self._bytes = self._most_bytes = self._late = self._idle = 0
+        self._unpacked = 0
+
+    def take_over(self, chain: transforms.Compose) -> transforms.Compose:
+        """Do the last steps of the chain on the device; returns the ones that are left."""
+        left, self._finish = split(chain)
+        last = any(
+            isinstance(step, transforms.ToLayout) and step.to_dict()["layout"] == "hwc"
+            for step in chain.transforms
+        )
+        self._channels_at = 3 if last and not chain.channels_last else 1
+        if self._finish is not None:
+            self._finish.prepare(self.device)
+        return left
+
+    def decode(
+        self, decoder: str, form: _core.CompiledTransform, samples: Samples, threads: int
+    ) -> _core.CompiledTransform:
+        """Let the GPU decode what `decoder` says; returns what is left for the CPU."""
+        share = parse_decoder(decoder)
+        if share == 0:
+            return form
+        if form.dtype != "uint8" or samples.blobs is not None:
+            raise ValueError(f"decoder={decoder!r} needs images in files, and 8 bits of colour")
+        self.decoding = GpuDecoding(self.device, form)
+        if share is None:
+            share = agree_on(self.decoding.measure(samples, threads), self.device)
+        self.decoding.share = share
+        return self.decoding.form
+
+    def restart(self) -> None:
+        """Forget what is on its way; another iteration begins."""
+        self._sent.clear()
+        self._over = False
+        self._failed = None
+
+    def _send(self, batch: Any, indices: Any) -> None:
+        moved = 0
+
+        def send(tensor: Any) -> Any:
+            nonlocal moved
+            moved += tensor.numel() * tensor.element_size()
+            return tensor.pin_memory().to(self.device, non_blocking=True)
+
+        with self._cuda.stream(self._stream):
+            value = each_tensor(batch, send)
+            copied = self._cuda.Event()
+            copied.record(self._stream)
+        host, job = None, None
+        if self.decoding is not None:
+            host = batch[0]
+            job = self.decoding.submit(host, value[0], self._stream)
+        self._sent.append(Sent(value, host, indices, copied, job, moved))
+        self._batches += 1
+        self._bytes += moved
+        self._most_bytes = max(self._most_bytes, sum(sent.bytes for sent in self._sent))
+
+    def _fill(self, pull: Pull, seconds: float | None) -> None:
+        """Send batches as far as they are there; wait for one if none is on its way."""
+        while not self._over and self._failed is None and len(self._sent) <= self._ahead:
+            try:
+                made = pull(0.0 if self._sent else seconds)
+            except TimeoutError:
+                if not self._sent:
+                    raise
+                return
+            except Exception as error:
+                if not self._sent:
+                    raise
+                self._failed = error
+                return
+            if made is None:
+                self._over = True
+            else:
+                self._send(*made)
+
+    def next(self, pull: Pull, seconds: float | None) -> Any:
+        """The next batch, for the current stream; None at the end."""
+        loop = self._cuda.current_stream(self.device)
+        begun = self._cuda.Event(blocking=True)
+        begun.record(loop)
+        self._handed.append((begun, self._job))
+        self._job = None
+        if len(self._handed) > STEPS_AHEAD:
+            self._handed.popleft()[0].synchronize()
+        late = not self._sent
+        self._fill(pull, seconds)
+        if not self._sent:
+            if self._failed is not None:
+                failed, self._failed = self._failed, None
+                raise failed
+            return None
+        if late:
+            self._late += 1
+            self._idle += bool(begun.query())
+        sent = self._sent.popleft()
+        loop.wait_event(sent.copied)
+        each_tensor(sent.value, lambda tensor: tensor.record_stream(loop))
+        if sent.job is not None:
+            why = sent.job.hand_over(loop.cuda_stream)
+            if why is not None:
+                self._unpack(sent)
+            self._job = sent.job
+        return self._finished(sent.value)
+
+    def _unpack(self, sent: Sent) -> None:
+        """The CPU does what the GPU could not; a sample that is bad for both is an error."""
+        assert self.decoding is not None
+        self._unpacked += 1
+        bad = self.decoding.unpack(sent.host)
+        sent.value[0].copy_(sent.host, non_blocking=True)
+        if not bad:
+            return
+        places = {place for place, _ in bad}
+        good = [place for place in range(len(sent.host)) if place not in places]
+        if not self._skip or not good:
+            place, what = bad[0]
+            index = int(sent.indices[place])
+            name = "" if self.name_of is None else f" ({os.fsdecode(self.name_of(index))})"
+            raise ValueError(
+                f"cannot decode sample {index}{name}: {what}. Check the file, or set "
+                "on_error='skip'."
+            )
+        for place in places:
+            for entry in sent.value:
+                entry[place] = entry[good[place % len(good)]]
+
+    def _finished(self, value: Any) -> Any:
+        if self._finish is None:
+            return value
+        return [self._finish(value[0], self._channels_at), *value[1:]]
+
+    def stats(self) -> dict[str, Any]:
+        """What went to the device, and how often the loop found nothing there."""
+        found: dict[str, Any] = {
+            "device": str(self.device),
+            "batches": self._batches,
+            "bytes": self._bytes,
+            "most_bytes_ahead": self._most_bytes,
+            "late": self._late,
+            "idle": self._idle,
+        }
+        if self.decoding is not None:
+            found["decoding"] = self.decoding.stats() | {"batches_left_to_cpu": self._unpacked}
+        return found

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes to a device, as far as it can be seen without one: memory, last steps, parcels."""
+
+import gc
+import io
+import weakref
+
+import numpy as np
+import pytest
+
+import foreload
+from foreload import _core, _dataloader, _finish, _gpu_decoding, transforms
+
+Image = pytest.importorskip("PIL.Image")
+torch = pytest.importorskip("torch")
+
+COUNT = 24
+CROP = transforms.Compose([transforms.RandomResizedCrop(32), transforms.RandomHorizontalFlip()])
+
+
+def jpeg(number: int, **options) -> bytes:
+    random = np.random.default_rng(number)
+    small = random.integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    big = Image.fromarray(small).resize((80, 60), Image.Resampling.BICUBIC)
+    big.save(file, "JPEG", quality=80, **options)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("images")
+    for number in range(COUNT):
+        target = path / f"class{number % 3}" / f"{number:04}.jpg"
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(jpeg(number))
+    return path
+
+
+def loader_of(folder, **given):
+    given = {"batch_size": 8, "shuffle": True, "transform": CROP, "seed": 3} | given
+    return foreload.DataLoader(folder, num_workers=2, **given)
+
+
+def test_batches_are_decoded_into_the_tensors_of_torch(folder, monkeypatch):
+    made = weakref.WeakValueDictionary()
+
+    def memory(size):
+        tensor = torch.empty(size, dtype=torch.uint8)
+        made[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    monkeypatch.setattr(_dataloader, "_can_pin", lambda: True)
+    monkeypatch.setattr(_dataloader, "pinned", lambda value: value)
+    monkeypatch.setattr(_dataloader, "pinned_memory", memory)
+    with_torch = loader_of(folder, pin_memory=True)
+    batches = list(with_torch)
+    plain = list(loader_of(folder))
+    places = {images.untyped_storage().data_ptr() for images, _ in batches}
+    assert len(places) == len(batches)  # whoever keeps batches gets new memory
+    for (images, labels), (same, same_labels) in zip(batches, plain, strict=True):
+        assert torch.equal(images, same)
+        assert torch.equal(labels, same_labels)
+    with_torch.close()
+    kept = batches[0][0]
+    del batches, images, labels
+    gc.collect()
+    assert torch.equal(kept, plain[0][0])
+    assert not made  # the views alone keep memory, and give it back
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("layout", ["CHW", "HWC", "channels_last"])
+def test_last_steps_give_the_bits_of_the_cpu(folder, dtype, layout):
+    steps = [
+        CROP,
+        transforms.Normalize(transforms.IMAGENET_MEAN, transforms.IMAGENET_STD),
+        transforms.ToDtype(dtype, scale=True),
+        transforms.ToLayout(layout),
+    ]
+    whole = transforms.Compose(steps)
+    left, finish = _finish.split(whole)
+    assert left.compile().dtype == "uint8"
+    for (images, _), (expected, _) in zip(
+        loader_of(folder, transform=left), loader_of(folder, transform=whole), strict=True
+    ):
+        numbers = finish(images, 3 if layout == "HWC" else 1)
+        assert numbers.dtype == expected.dtype
+        assert numbers.stride() == expected.stride()
+        assert torch.equal(numbers, expected)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [transforms.ToDtype("float32", scale=True)],
+        [transforms.ToDtype("float16", scale=False)],
+        [transforms.ToDtype("float32", scale=False), transforms.Normalize([9.0], [3.0])],
+        [transforms.Normalize([0.5], [0.25]), transforms.ToDtype("bfloat16")],
+    ],
+)
+def test_last_steps_of_other_chains(folder, steps):
+    whole = transforms.Compose([CROP, *steps])
+    left, finish = _finish.split(whole)
+    ((images, _), *_), ((expected, _), *_) = (
+        list(loader_of(folder, transform=chain)) for chain in (left, whole)
+    )
+    assert torch.equal(finish(images, 1), expected)
+
+
+def test_chains_of_bytes_have_no_last_steps():
+    for steps in ([], [transforms.ToDtype("uint8")]):
+        chain = transforms.Compose([CROP, *steps])
+        assert _finish.split(chain) == (chain, None)
+
+
+def test_parcels_are_what_they_would_have_been(folder):
+    files = [jpeg(number) for number in range(COUNT)]
+    form = transforms.Compose([transforms.RandomResizedCrop(64)]).compile()
+    hosts = [torch.zeros(COUNT, 3, 64, 64, dtype=torch.uint8) for _ in range(2)]
+    rule, none = _core.PackingRule(128), _core.PackingRule(0)
+    packed = _core.with_packing(form, rule)
+    chosen = [rule.chooses(position) for position in range(COUNT)]
+    assert _core.pack(files, packed, rule, hosts[0]) == sum(chosen)
+    assert _core.pack(files, _core.with_packing(form, none), none, hosts[1]) == 0
+    for place in range(COUNT):
+        assert torch.equal(hosts[0][place], hosts[1][place]) != chosen[place]
+    assert _core.unpack(hosts[0], packed, rule) == []
+    assert torch.equal(hosts[0], hosts[1])
+
+
+def test_files_that_gpus_do_not_decode_are_left_to_the_cpu():
+    grey = io.BytesIO()
+    Image.new("L", (80, 60), 77).save(grey, "JPEG")
+    png = io.BytesIO()
+    Image.new("RGB", (80, 60), (1, 2, 3)).save(png, "PNG")
+    files = [
+        jpeg(0),
+        jpeg(0, progressive=True),
+        jpeg(0)[:-2] + b"\0\0",
+        grey.getvalue(),
+        png.getvalue(),
+        jpeg(0, subsampling=0),
+        jpeg(0, subsampling=1),
+    ]
+    rule = _core.PackingRule(256)
+    form = _core.with_packing(transforms.Compose([transforms.Resize((64, 64))]).compile(), rule)
+    for file, packed in zip(files, [True, False, False, False, False, True, True], strict=True):
+        host = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
+        assert _core.pack([file], form, rule, host) == packed
+
+
+def test_a_broken_parcel_is_named_by_its_place():
+    broken = bytearray(jpeg(1))
+    middle = broken.index(b"\xff\xda") + 40
+    broken[middle : middle + 400] = b"\xff\xd9" * 200
+    rule = _core.PackingRule(256)
+    chain = transforms.Compose([transforms.Resize((64, 64))])
+    form = _core.with_packing(chain.compile(), rule)
+    host = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+    assert _core.pack([jpeg(0), bytes(broken)], form, rule, host) == 2
+    ((place, what),) = _core.unpack(host, form, rule)
+    assert place == 1
+    assert "JPEG" in what
+
+
+@pytest.mark.parametrize("share", [0, 1, 77, 128, 255, 256])
+@pytest.mark.parametrize("step", [1, 2, 7, 8, 64])
+def test_every_rank_has_its_share(share, step):
+    rule = _core.PackingRule(share)
+    for rank in range(min(step, 3)):
+        chosen = sum(rule.chooses(rank + step * i) for i in range(2560))
+        assert abs(chosen - 10 * share) <= 40
+
+
+def test_what_decoder_may_be():
+    assert [_gpu_decoding.parse_decoder(name) for name in ("cpu", "gpu", "hybrid")] == [
+        0,
+        256,
+        None,
+    ]
+    assert _gpu_decoding.parse_decoder("hybrid:0.25") == 64
+    for name in ("tpu", "hybrid:", "hybrid:2", "hybrid:x", "gpu:1"):
+        with pytest.raises(ValueError, match="use 'cpu'"):
+            _gpu_decoding.parse_decoder(name)
+
+
+def test_devices_that_are_not_there(folder, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="torch sees no GPU"):
+        loader_of(folder, device="cuda")
+    with pytest.raises(ValueError, match="'cuda' or stay in host memory"):
+        loader_of(folder, device="cpu")
+    with pytest.raises(ValueError, match="needs device='cuda'"):
+        loader_of(folder, decoder="gpu")
+
+
+def test_the_share_of_a_state_is_told_to_who_cannot_keep_it(folder):
+    loader = loader_of(folder)
+    state = loader.state_dict() | {"gpu_share": 128}
+    with pytest.warns(UserWarning, match="128 of 256"):
+        loader.load_state_dict(state)
