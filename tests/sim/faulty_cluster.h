@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several ranks' policies among random faults: ranks that die, pairs that cannot reach each other
-// any more, source reads that fail, reads that are late. The seed decides everything.
+// The policies of one rank or several among random faults, on modelled devices: reads that fail,
+// are late or never end, copies that are damaged, tiers that refuse, slow down or vanish, samples
+// that cannot be had; ranks that die or stop for a while, links that are cut, mended or held up,
+// messages that are lost or damaged, jobs that are started again with what their disks hold. The
+// seed decides everything. What must hold whatever happens is checked while it runs:
+//
+//   every rank gets exactly its reading list;
+//   nothing is read from the source by a rank that has it, nor without asking the owner of what was
+//   read before, unless that was in vain; and who has a sample does not refuse it;
+//   tiers stay within capacity;
+//   nobody waits longer than the faults of that time explain;
+//   nothing and nobody is given up without a reason.
 #pragma once
 
 #include <map>
@@ -16,199 +26,584 @@
 
 #include "foreload/sim/policy_rank.h"
 
+#include "sabotage.h"
+
 namespace foreload::sim {
 
 class FaultyCluster : public World {
  public:
-  explicit FaultyCluster(uint64_t seed) : random_(seed) {
-    ranks_count_ = static_cast<uint32_t>(2 + random_() % 3);
-    make_plan();
-    make_ranks();
+  // With one rank, or with two to `most_ranks`.
+  FaultyCluster(uint64_t seed, uint32_t most_ranks, Sabotage sabotage = Sabotage::none)
+      : random_(seed), most_ranks_(most_ranks) {
+    draw_faults();
+    draw_job();
+    if (sabotage == Sabotage::lose_decode) policy_.decode = true;
+    saboteur_ = std::make_unique<Saboteur>(sabotage, seed, sizes_.size(), job_.ranks);
+    start_job();
   }
 
   // What went wrong, or nothing.
   std::optional<std::string> run() {
-    for (const auto& rank : ranks_) rank->begin();
     uint64_t wakes = 0;
-    while (!complaint_ && !finished()) {
+    while (!complaint_ && !gave_up_ && !finished()) {
       if (cluster_->agenda().empty()) {
         complain("nothing is under way, and not all is delivered");
-        break;
+      } else if (++wakes > 2'000'000) {
+        complain("it goes on and on");
+      } else {
+        wake(cluster_->agenda().next());
+        check_capacities();
+        check_waits();
+        if (restart_due_) restart();
       }
-      if (cluster_->now() > allowed_seconds_ || ++wakes > 2'000'000) {
-        complain(fmt::format("not done after {:.1f} s, {:.1f} s are explained", cluster_->now(),
-                             allowed_seconds_));
-        break;
-      }
-      wake(cluster_->agenda().next());
     }
+    if (calm_ && !gave_up_) check_traffic();
     return complaint_;
   }
 
  private:
-  static constexpr uint64_t kComputed = uint64_t{1} << 62;
+  static constexpr uint64_t kComputed = uint64_t{1} << 62;  // tokens; the rank besides
+  static constexpr uint64_t kAwake = uint64_t{1} << 61;
+  static constexpr int kChanges = 80;  // of the weather
+  static constexpr double kBetweenChanges = 0.05;
+
+  using Pair = std::pair<uint32_t, uint32_t>;
+  struct Faults {
+    double error = 0;    // of reads from the source
+    double hang = 0;     // of all reads
+    double delay = 0;    // of all reads
+    double damage = 0;   // of copies, when they are read
+    double refuse = 0;   // of samples that a tier is given
+    double loss = 0;     // of messages
+    double spoil = 0;    // of messages, damaged
+    double hold_up = 0;  // these per change of weather
+    double kill = 0;
+    double stop = 0;
+    double cut = 0;
+    double slow = 0;
+    double lose_tier = 0;
+    double restart = 0;
+  };
+  struct Loop {
+    bool computing = false;
+    bool computed = false;  // and waits for the others
+    bool missed = false;    // was stopped when it had computed
+    uint64_t batch = 0;
+    uint64_t consumed = 0;
+    uint64_t next = 0;  // to be delivered
+    Time waiting_since = 0;
+  };
+  // Something that went wrong, and how long somebody may wait because of it.
+  struct Trouble {
+    const char* what;
+    Time at;
+    double seconds;
+    bool for_ever = false;  // whoever meets with it for the first time waits
+  };
 
   bool chance(double share) {
     return std::uniform_real_distribution<double>(0, 1)(random_) < share;
   }
+  double seconds_about(double mean) {
+    return std::exponential_distribution<double>(1 / mean)(random_);
+  }
   void complain(std::string what) {
-    if (!complaint_) complaint_ = std::move(what);
+    if (!complaint_) complaint_ = fmt::format("{:.3f} s: {}", cluster_->now(), what);
+  }
+  void trouble(const char* what, double seconds, bool for_ever = false) {
+    troubles_.push_back({what, cluster_->now(), seconds, for_ever});
+  }
+  static Pair both(uint32_t a, uint32_t b) { return {std::min(a, b), std::max(a, b)}; }
+  uint32_t any_rank() { return static_cast<uint32_t>(random_() % job_.ranks); }
+
+  void draw_faults() {
+    calm_ = chance(0.05);
+    if (calm_) return;
+    auto maybe = [this](double often, double share) { return chance(often) ? share : 0; };
+    faults_.error = maybe(0.5, 0.1);
+    faults_.delay = maybe(0.5, 0.05);
+    faults_.hang = maybe(0.2, 0.01);
+    faults_.damage = maybe(0.5, 0.1);
+    faults_.refuse = maybe(0.3, 0.1);
+    faults_.slow = maybe(0.5, 0.2);
+    faults_.lose_tier = maybe(0.3, 0.02);
+    faults_.restart = maybe(0.2, 0.02);
+    if (most_ranks_ == 1) return;
+    faults_.loss = maybe(0.2, 0.02);
+    faults_.spoil = maybe(0.3, 0.02);
+    faults_.hold_up = maybe(0.3, 0.1);
+    faults_.kill = maybe(0.4, 0.02);
+    faults_.stop = maybe(0.3, 0.02);
+    faults_.cut = maybe(0.3, 0.03);
   }
 
-  void make_plan() {
-    const uint64_t samples = ranks_count_ + random_() % 80;
-    std::vector<uint64_t> sizes(samples);
-    for (auto& size : sizes) size = random_() % 500;
-    Job job;
-    job.ranks = ranks_count_;
-    job.epochs = 1 + random_() % 4;
-    job.seed = random_();
-    job.batching = {1 + random_() % 9, false};
-    job.tiers = {{{"memory", random_() % (samples * 200), 2}, {"disk", random_() % 10'000, 1}}};
-    plan_ = std::make_shared<const Plan>(
-        std::move(*Plan::make(job, *Sizes::of(std::move(sizes)), {.threads = 1})));
-    error_share_ = chance(0.5) ? 0.05 : 0;
-    delay_share_ = chance(0.5) ? 0.05 : 0;
-    kill_share_ = chance(0.5) ? 0.02 : 0;
-    cut_share_ = chance(0.5) ? 0.05 : 0;
+  void draw_job() {
+    job_.ranks = most_ranks_ == 1 ? 1 : static_cast<uint32_t>(2 + random_() % (most_ranks_ - 1));
+    const uint64_t samples = job_.ranks + random_() % 80;
+    sizes_.resize(samples);
+    for (auto& size : sizes_) size = random_() % 500;
+    job_.epochs = 1 + random_() % 4;
+    job_.seed = random_();
+    job_.batching = {1 + random_() % 9, chance(0.25)};
+    const uint64_t most = samples * 600 / job_.ranks + 1;
+    job_.tiers = {{{"memory", random_() % most, 2}, {"disk", random_() % most, 1}}};
+    policy_.peers = job_.ranks > 1;
+    policy_.window_bytes = random_() % 8000;
+    policy_.ahead_bytes = random_() % 2000;
+    policy_.push_bytes = random_() % 5000;
+    policy_.serve_bytes = random_() % 5000;
+    policy_.source_limiter = {1, 8, 1 + static_cast<unsigned>(random_() % 8)};
+    policy_.decode = chance(0.5);
+    policy_.skip_bad_samples = chance(0.5);
+    if (chance(0.3) && !calm_) policy_.hedge_share = 0.5;
+    in_step_ = chance(0.5);
+    for (uint64_t sample = 0; sample < samples && !calm_; ++sample)
+      if (chance(0.01) && (job_.ranks == 1 || policy_.skip_bad_samples)) bad_.insert(sample);
   }
 
-  void make_ranks() {
+  ClusterSettings devices() {
     ClusterSettings cluster;
-    cluster.ranks = ranks_count_;
+    cluster.ranks = job_.ranks;
     cluster.network = 1e7;
     cluster.network_latency = 1e-4;
+    cluster.preprocess = 1e6;
     cluster.source.curve = *Curve::create({{1, 1e4}, {8, 5e4}});
+    if (chance(0.5)) cluster.source.latency = {0.01, 0.5};
     for (const double rate : {1e7, 1e5}) {
       TierSettings tier;
       tier.read.curve = Curve::flat(rate);
-      tier.write = Curve::flat(rate);
+      if (rate < 1e6) tier.write = Curve::flat(rate);
       cluster.tiers.push_back(tier);
     }
-    cluster_ = std::make_unique<Cluster>(cluster, random_(), 1024);
+    return cluster;
+  }
+
+  void start_job() {
+    plan_ = std::make_shared<const Plan>(
+        std::move(*Plan::make(job_, *Sizes::of(sizes_), {.threads = 1})));
+    ranks_.clear();
+    cluster_ = std::make_unique<Cluster>(devices(), random_(), 1024);
     weather_ = cluster_->agenda().add();
+    cluster_->agenda().set(weather_, kBetweenChanges);
     auto orders = std::make_shared<SharedOrders>(plan_->order());
-    loops_.resize(ranks_count_);
-    const uint64_t window = 500 + random_() % 8000;
-    for (uint32_t rank = 0; rank < ranks_count_; ++rank) {
-      PolicySettings policy;
-      policy.rank = rank;
-      policy.peers = true;
-      policy.window_bytes = window;
-      policy.ahead_bytes = 2000;
-      policy.source_limiter = {1, 8, 4};
-      policy.tries = 20;
-      ranks_.push_back(std::make_unique<PolicyRank>(
-          PolicyRankSettings{.plan = plan_, .policy = policy, .orders = orders}, *cluster_, *this));
+    std::vector<Held> held;  // that the plan could make use of
+    for (const Held& copy : job_.held) {
+      const Owner owner = plan_->placement().owner(copy.sample);
+      if (owner.rank == copy.rank &&
+          (owner.tier == copy.tier || plan_->placement().backing(copy.sample) == copy.tier))
+        held.push_back(copy);
+    }
+    for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
+      policy_.rank = rank;
+      ranks_.push_back(std::make_unique<PolicyRank>(PolicyRankSettings{.plan = plan_,
+                                                                       .policy = policy_,
+                                                                       .orders = orders,
+                                                                       .held = held,
+                                                                       .decode_threads = 2},
+                                                    *cluster_, *this));
     }
     for (const auto& rank : ranks_) rank->know(ranks_);
-    for (uint64_t epoch = 0; epoch < plan_->epochs(); ++epoch)
-      batches_ += plan_->job().batching.batches(plan_->sharding(epoch).per_rank());
-    allowed_seconds_ = 60 + static_cast<double>(plan_->sizes().total() * plan_->epochs()) / 2e3;
-    cluster_->agenda().set(weather_, 0.02);
+    loops_.assign(job_.ranks, {});
+    note_what_is_read();
+    // What fills a window, for all ranks one read at a time.
+    patience_ = 5 + static_cast<double>(job_.ranks * (policy_.window_bytes + policy_.ahead_bytes +
+                                                      job_.batching.batch_size * 500)) /
+                        1e4;
+    for (const auto& rank : ranks_) rank->begin();
+  }
+
+  void note_what_is_read() {
+    batches_ = 0;
+    first_epoch_of_.assign(sizes_.size(), UINT64_MAX);
+    for (const Held& copy : job_.held) first_epoch_of_[copy.sample] = 0;
+    const uint64_t end = job_.first_epoch + *job_.epochs;
+    for (uint64_t epoch = job_.first_epoch; epoch < end; ++epoch) {
+      const Sharding sharding = plan_->sharding(epoch);
+      const uint64_t batches = job_.batching.batches(sharding.per_rank());
+      batches_ += batches;
+      const uint64_t steps = std::min(batches * job_.batching.batch_size, sharding.per_rank());
+      std::vector<uint64_t> order(
+          std::min(sharding.remaining(), steps * sharding.ranks));  // without padding
+      (*plan_->order().epoch(epoch))->read(sharding.start, order);
+      for (const uint64_t sample : order)
+        first_epoch_of_[sample] = std::min(first_epoch_of_[sample], epoch + 1);
+      // Twice in an epoch; or left out in the first, and then by several who do not wait for whom.
+      const uint64_t extra =
+          epoch > job_.first_epoch ? 0 : (sizes_.size() - order.size()) * job_.ranks;
+      padding_ +=
+          (steps * sharding.ranks - order.size() + extra) * *std::ranges::max_element(sizes_);
+    }
+  }
+
+  // All ranks end; a new job goes on where all had been, maybe with more ranks or fewer, and finds
+  // what disks hold.
+  void restart() {
+    restart_due_ = false;
+    faults_.restart = 0;
+    uint64_t batch = batches_;
+    for (const Loop& loop : loops_) batch = std::min(batch, loop.consumed);
+    uint64_t epoch = job_.first_epoch;
+    while (batch > 0 || job_.batching.batches(plan_->sharding(epoch).per_rank()) == 0) {
+      const uint64_t in_epoch = job_.batching.batches(plan_->sharding(epoch).per_rank());
+      if (batch < in_epoch) break;
+      batch -= in_epoch;
+      if (++epoch == job_.first_epoch + *job_.epochs) return;
+    }
+    const Sharding sharding = plan_->sharding(epoch);
+    const uint64_t start =
+        sharding.start +
+        std::min(batch * job_.batching.batch_size, sharding.per_rank()) * sharding.ranks;
+    job_.epochs = *job_.epochs - (epoch - job_.first_epoch);
+    job_.first_epoch = epoch;
+    job_.start = start;
+    const uint32_t old_ranks = job_.ranks;
+    if (most_ranks_ > 1 && chance(0.5))
+      job_.ranks = static_cast<uint32_t>(2 + random_() % (most_ranks_ - 1));
+    job_.held.clear();
+    for (uint32_t rank = 0; rank < std::min(old_ranks, job_.ranks); ++rank)
+      for (uint64_t sample = 0; sample < sizes_.size(); ++sample)
+        if (ranks_[rank]->holds(1, sample)) job_.held.push_back({sample, rank, 1});
+    for (auto* pairs : {&cut_, &were_cut_}) pairs->clear();
+    gave_up_on_.clear();
+    were_stopped_.clear();
+    excused_.clear();
+    asked_.clear();
+    pushed_.clear();
+    epochs_.clear();
+    held_up_.clear();
+    troubles_.clear();
+    start_job();
   }
 
   bool finished() const {
-    for (uint32_t rank = 0; rank < ranks_count_; ++rank)
+    for (uint32_t rank = 0; rank < job_.ranks; ++rank)
       if (!ranks_[rank]->dead() && loops_[rank].consumed < batches_) return false;
     return true;
   }
 
   void wake(uint32_t slot) {
     if (slot == weather_) return change_weather();
-    const uint32_t first_timer = ranks_.front()->timer_slot();
-    if (!cluster_->owns(slot)) return ranks_[slot - first_timer]->ring();
+    if (!cluster_->owns(slot)) return ranks_[slot - ranks_.front()->timer_slot()]->ring();
     const auto token = cluster_->woken(slot);
     if (!token) return;
-    if ((*token & kComputed) == 0) return ranks_[PolicyRank::rank_of(*token)]->ended(*token);
     const auto rank = static_cast<uint32_t>(*token);
+    if ((*token & kComputed) != 0) return computed(rank);
+    if ((*token & kAwake) != 0) return go_on_after_stop(rank);
+    ranks_[PolicyRank::rank_of(*token)]->ended(*token);
+  }
+
+  // The loops of ranks: alone, or all in step.
+  void computed(uint32_t rank) {
+    if (ranks_[rank]->stopped()) {
+      loops_[rank].missed = true;
+      return;
+    }
+    loops_[rank].computed = true;
+    if (!in_step_) return end_step(rank);
+    end_common_step();
+  }
+  void end_common_step() {
+    for (uint32_t rank = 0; rank < job_.ranks; ++rank)
+      if (!ranks_[rank]->dead() && loops_[rank].consumed < batches_ && !loops_[rank].computed)
+        return;
+    for (uint32_t rank = 0; rank < job_.ranks; ++rank)
+      if (!ranks_[rank]->dead() && loops_[rank].computed) end_step(rank);
+  }
+  void end_step(uint32_t rank) {
     Loop& loop = loops_[rank];
+    loop.computing = loop.computed = false;
     ++loop.consumed;
-    loop.computing = false;
+    loop.waiting_since = cluster_->now();
     ranks_[rank]->consumed(loop.batch);
     go_on(rank);
   }
-
   void go_on(uint32_t rank) {
     Loop& loop = loops_[rank];
-    if (loop.computing || ranks_[rank]->ready().empty() || ranks_[rank]->dead()) return;
+    if (loop.computing || ranks_[rank]->ready().empty() || ranks_[rank]->dead() ||
+        ranks_[rank]->stopped())
+      return;
     loop.batch = ranks_[rank]->ready().front().number;
     ranks_[rank]->ready().pop_front();
     loop.computing = true;
     cluster_->wait(0.002, kComputed | rank);
   }
 
+  // Faults that come by themselves.
   void change_weather() {
-    if (chance(kill_share_)) {
-      ranks_[random_() % ranks_count_]->die();
-      allowed_seconds_ += 120;
+    const bool last = ++changes_ >= kChanges;
+    if (!last) cluster_->agenda().set(weather_, cluster_->now() + kBetweenChanges);
+    if (last || chance(faults_.slow)) {
+      const bool slow = !last && chance(0.5);
+      cluster_->tier(any_rank(), 1).set_speed(cluster_->agenda(), slow ? 0.05 : 1);
+      for (uint32_t rank = 0; last && rank < job_.ranks; ++rank)
+        cluster_->tier(rank, 1).set_speed(cluster_->agenda(), 1);
+      if (slow) trouble("slow disk", 4);
     }
-    if (chance(cut_share_)) {
-      const auto a = static_cast<uint32_t>(random_() % ranks_count_);
-      const auto b = static_cast<uint32_t>(random_() % ranks_count_);
-      cut_.insert({a, b});
-      cut_.insert({b, a});
-      allowed_seconds_ += 120;
+    if (chance(faults_.lose_tier))
+      ranks_[any_rank()]->lose_tier(static_cast<uint32_t>(random_() % 2));
+    if (chance(faults_.restart)) restart_due_ = true;
+    if (job_.ranks == 1) return;
+    if (chance(faults_.kill)) kill(any_rank());
+    if (chance(faults_.stop)) stop(any_rank());
+    if (chance(faults_.cut)) cut(any_rank(), any_rank());
+    if (chance(faults_.hold_up)) {
+      const double seconds = std::min(2.0, seconds_about(0.5));
+      held_up_[{any_rank(), any_rank()}] = cluster_->now() + seconds;
+      trouble("held up", 3 * seconds);
     }
-    if (++changes_ < 60) cluster_->agenda().set(weather_, cluster_->now() + 0.02);
+    if (!cut_.empty() && chance(0.1)) {
+      cut_.erase(cut_.begin());
+      trouble("mended", 41);  // what was sent meanwhile is lost
+    }
   }
+  void kill(uint32_t rank) {
+    uint32_t living = 0;
+    for (const auto& one : ranks_) living += one->dead() ? 0 : 1;
+    if (living < 2) return;
+    ranks_[rank]->die();
+    trouble("kill", 12, true);
+    if (in_step_) end_common_step();
+  }
+  void stop(uint32_t rank) {
+    if (ranks_[rank]->dead() || ranks_[rank]->stopped()) return;
+    const double seconds = chance(0.5) ? seconds_about(1) : 10 + seconds_about(10);
+    ranks_[rank]->stop();
+    were_stopped_.insert(rank);
+    trouble("stop", seconds + 12 * job_.ranks, true);
+    cluster_->wait(seconds, kAwake | rank);
+  }
+  void go_on_after_stop(uint32_t rank) {
+    if (ranks_[rank]->dead()) return;
+    trouble("woken", 12 * job_.ranks);
+    loops_[rank].waiting_since = cluster_->now();
+    catching_up_ = true;
+    ranks_[rank]->wake();
+    catching_up_ = false;
+    if (std::exchange(loops_[rank].missed, false)) computed(rank);
+    go_on(rank);
+  }
+  void cut(uint32_t a, uint32_t b) {
+    if (a == b) return;
+    cut_.insert(both(a, b));
+    were_cut_.insert(both(a, b));
+    trouble("cut", 24, true);
+  }
+
+  // Checks.
+
+  void check_capacities() {
+    for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
+      for (uint32_t tier = 0; tier < plan_->capacities().tiers(); ++tier) {
+        const uint64_t bytes = ranks_[rank]->held_bytes(tier);
+        const uint64_t most = plan_->capacities().at(rank, tier);
+        if (bytes > most)
+          complain(fmt::format("rank {}: tier {} holds {} of {} bytes", rank, tier, bytes, most));
+      }
+    }
+  }
+  void check_waits() {
+    for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
+      const Loop& loop = loops_[rank];
+      if (ranks_[rank]->dead() || ranks_[rank]->stopped() || loop.computing ||
+          loop.consumed == batches_)
+        continue;
+      const double waited = cluster_->now() - loop.waiting_since;
+      if (waited <= patience_) continue;
+      double explained = patience_;
+      std::string why;
+      for (const Trouble& trouble : troubles_) {
+        if (!trouble.for_ever && trouble.at + trouble.seconds + patience_ < loop.waiting_since)
+          continue;
+        explained += trouble.seconds;
+        why += fmt::format("; {} at {:.2f} s", trouble.what, trouble.at);
+      }
+      if (waited > explained)
+        complain(
+            fmt::format("rank {} has waited {:.1f} s for batch {} of {}, {:.1f} s are explained{}",
+                        rank, waited, loop.consumed, batches_, explained, why));
+    }
+  }
+  void check_traffic() {
+    uint64_t bytes = 0;
+    for (const auto& rank : ranks_)
+      bytes += rank->source_bytes() - rank->policy().totals().hedged_bytes;
+    if (bytes > plan_->traffic().source_bytes() + padding_)
+      complain(fmt::format("{} bytes were read from the source, the plan has {}", bytes,
+                           plan_->traffic().source_bytes()));
+  }
+  void check_source_read(uint32_t rank, const action::Read& read) {
+    if (catching_up_) return;
+    for (uint32_t tier = 0; tier < plan_->capacities().tiers(); ++tier) {
+      if (ranks_[rank]->holds(tier, read.sample))
+        complain(fmt::format("rank {} reads sample {} from the source, its tier {} has it", rank,
+                             read.sample, tier));
+    }
+    const uint32_t owner = plan_->placement().owner(read.sample).rank;
+    if (read.place.batch == kNoBatch || owner == kNoOwner || owner == rank) return;
+    const bool was_read = first_epoch_of_[read.sample] <= epochs_[{rank, read.place.batch}];
+    if (was_read && !gave_up_on_.contains({rank, owner}) && !excused_.contains({rank, read.sample}))
+      complain(fmt::format("rank {} reads sample {} from the source without asking rank {}", rank,
+                           read.sample, owner));
+  }
+  bool holds(uint32_t rank, uint64_t sample) const {
+    for (uint32_t tier = 0; tier < plan_->capacities().tiers(); ++tier)
+      if (ranks_[rank]->holds(tier, sample)) return true;
+    return false;
+  }
+
+  // What ranks do to each other, and what that excuses.
+  void note(uint32_t rank, const action::OpenBatch& a) { epochs_[{rank, a.batch}] = a.epoch; }
+  void note(uint32_t rank, const action::Read& a) {
+    if (a.from.kind == Origin::Kind::peer) asked_[{rank, a.request}] = a.sample;
+  }
+  void note(uint32_t rank, const action::Cancel& a) {
+    if (const auto asked = asked_.find({rank, a.request}); asked != asked_.end())
+      excused_.insert({rank, asked->second});
+  }
+  void note(uint32_t rank, const action::Refuse& a) {
+    const auto asked = asked_.find({a.rank, a.request});
+    if (asked == asked_.end()) return complain("an answer to what nobody asked");
+    if (holds(rank, asked->second) && !catching_up_)
+      complain(fmt::format("rank {} refuses sample {}, which it has", rank, asked->second));
+    excused_.insert({a.rank, asked->second});
+  }
+  void note(uint32_t rank, const action::SendPush& a) { pushed_[{rank, a.push}] = a.sample; }
+  void note(uint32_t, const action::AnswerPush& a) {
+    if (a.end == PushEnd::refused) excused_.insert({a.rank, pushed_[{a.rank, a.push}]});
+  }
+  void note(uint32_t rank, const action::DropPeer& a) {
+    const bool explained = ranks_[a.rank]->dead() || were_cut_.contains(both(rank, a.rank)) ||
+                           were_stopped_.contains(a.rank) || were_stopped_.contains(rank) ||
+                           gave_up_on_.contains({a.rank, rank});
+    if (!explained) complain(fmt::format("rank {} gives up rank {}, which lives", rank, a.rank));
+    gave_up_on_.insert({rank, a.rank});
+  }
+  template <class Other>
+  void note(uint32_t, const Other&) {}
 
   // World.
 
-  Fate fate(uint32_t, const action::Read& read) override {
+  void pass_on(uint32_t rank, std::vector<Action>& actions) override {
+    saboteur_->spoil(actions);
+    for (const Action& action : actions)
+      std::visit([this, rank](const auto& a) { note(rank, a); }, action);
+  }
+  Fate fate(uint32_t rank, const action::Read& read) override {
+    const bool source = read.from.kind == Origin::Kind::source;
+    if (source && !read.hedge) check_source_read(rank, read);
     Fate fate;
-    if (read.from.kind == Origin::Kind::source && chance(error_share_)) {
-      fate.end = ReadEnd::transient;
-      allowed_seconds_ += 2;
+    unsigned& blame = blame_[{rank, read.sample}];
+    if (source && bad_.contains(read.sample)) {
+      blame += policy_.tries;
+      fate.end = ReadEnd::permanent;
+      return fate;
     }
-    if (chance(delay_share_)) {
-      fate.delay = std::exponential_distribution<double>(4)(random_);
-      allowed_seconds_ += fate.delay;
+    if (chance(faults_.hang)) {
+      fate.hangs = true;
+      if (source) blame += policy_.tries - 1;
+      trouble("hang", source ? std::chrono::duration<double>(read.deadline).count() + 2 : 11);
+    } else if (source && chance(faults_.error)) {
+      fate.end = chance(0.7) ? ReadEnd::transient : ReadEnd::throttled;
+      ++blame;
+      trouble("error", 0.5);
+    } else if (!source && chance(faults_.damage)) {
+      fate.end = ReadEnd::missing;
+      trouble("damage", 0.5);
+    }
+    if (chance(faults_.delay)) {
+      fate.delay = seconds_about(0.5);
+      trouble("delay", fate.delay);
     }
     return fate;
   }
-  bool reaches(uint32_t from, uint32_t to) override { return !cut_.contains({from, to}); }
+  bool takes(uint32_t, uint64_t, uint32_t) override { return !chance(faults_.refuse); }
+  bool serves(uint32_t, uint64_t, uint32_t) override { return !chance(faults_.damage); }
+  double delay(uint32_t from, uint32_t to) override {
+    const auto held_up = held_up_.find({from, to});
+    return held_up == held_up_.end() ? 0 : std::max(0.0, held_up->second - cluster_->now());
+  }
+  Arrival arrival(uint32_t from, uint32_t to, uint64_t sample) override {
+    if (cut_.contains(both(from, to))) return Arrival::never;
+    if (chance(faults_.loss)) {
+      were_cut_.insert(both(from, to));
+      trouble("loss", 41);
+      return Arrival::never;
+    }
+    if (sample == kNoSample || !chance(faults_.spoil)) return Arrival::whole;
+    excused_.insert({from, sample});  // of a push
+    excused_.insert({to, sample});    // of an answer
+    trouble("spoilt message", 31);
+    return Arrival::damaged;
+  }
   void ready(uint32_t rank) override { go_on(rank); }
 
   void delivered(uint32_t rank, const action::OpenBatch& batch,
                  const std::vector<uint64_t>& filled) override {
     if (batch.batch != loops_[rank].next++)
       complain(fmt::format("rank {}: batch {} is out of turn", rank, batch.batch));
-    const auto order = std::move(*plan_->order().epoch(batch.epoch));
     std::vector<uint64_t> expected(batch.samples.size());
-    read_list(*order, plan_->sharding(batch.epoch), rank, batch.first, expected);
-    if (filled != expected) complain(fmt::format("rank {}: batch {} is wrong", rank, batch.batch));
-    for (uint32_t tier = 0; tier < plan_->capacities().tiers(); ++tier) {
-      if (ranks_[rank]->held_bytes(tier) > plan_->capacities().at(rank, tier))
-        complain(fmt::format("rank {}: tier {} is too full", rank, tier));
+    const Sharding sharding = plan_->sharding(batch.epoch);
+    if (batch.first + expected.size() > sharding.per_rank())
+      return complain(fmt::format("rank {}: a batch reaches beyond its epoch", rank));
+    read_list(**plan_->order().epoch(batch.epoch), sharding, rank, batch.first, expected);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      if (filled[i] == expected[i]) continue;
+      const bool substitute = skipped_.contains({rank, expected[i]}) &&
+                              std::ranges::find(expected, filled[i]) != expected.end();
+      if (!substitute)
+        complain(fmt::format("rank {}: place {} of batch {} has sample {}, not {}", rank, i,
+                             batch.batch, static_cast<int64_t>(filled[i]), expected[i]));
     }
   }
   void failed(uint32_t rank, const action::Fail& fail) override {
-    complain(fmt::format("rank {}: sample {} was given up", rank, fail.sample));
+    gave_up_ = true;
+    if (blame_[{rank, fail.sample}] < policy_.tries)
+      complain(fmt::format("rank {} gave up sample {} without a reason", rank, fail.sample));
+  }
+  void skipped(uint32_t rank, const action::Skip& skip) override {
+    skipped_.insert({rank, skip.sample});
+    trouble("skipped sample", 31, true);  // whoever keeps it waits for it to be pushed
+    if (!policy_.skip_bad_samples || blame_[{rank, skip.sample}] < policy_.tries)
+      complain(fmt::format("rank {} skipped sample {} without a reason", rank, skip.sample));
   }
 
-  struct Loop {
-    bool computing = false;
-    uint64_t batch = 0;
-    uint64_t consumed = 0;
-    uint64_t next = 0;
-  };
-
   std::mt19937_64 random_;
-  uint32_t ranks_count_ = 2;
+  uint32_t most_ranks_;
+  bool calm_ = false;
+  Faults faults_;
+  Job job_;
+  std::vector<uint64_t> sizes_;
+  PolicySettings policy_;
+  bool in_step_ = false;
+  std::set<uint64_t> bad_;
+  std::unique_ptr<Saboteur> saboteur_;
+
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<Cluster> cluster_;
   std::vector<std::unique_ptr<PolicyRank>> ranks_;
   std::vector<Loop> loops_;
+  uint64_t batches_ = 0;                  // of every rank
+  std::vector<uint64_t> first_epoch_of_;  // by sample: 1 + the one that reads it first; 0: held
+  uint64_t padding_ = 0;                  // bytes at most that are read more often than planned
+  double patience_ = 0;                   // a wait that nothing need explain
+
   uint32_t weather_ = 0;  // slot
   int changes_ = 0;
-  std::set<std::pair<uint32_t, uint32_t>> cut_;
-  double error_share_ = 0;
-  double delay_share_ = 0;
-  double kill_share_ = 0;
-  double cut_share_ = 0;
-  uint64_t batches_ = 0;
-  double allowed_seconds_ = 0;
+  bool restart_due_ = false;
+  bool gave_up_ = false;
+  bool catching_up_ = false;  // a rank hears what it missed, and does not know yet what it has
+  std::vector<Trouble> troubles_;
+  std::set<Pair> cut_;
+  std::set<Pair> were_cut_;                                   // or lost a message
+  std::set<Pair> gave_up_on_;                                 // {rank, peer}
+  std::set<uint32_t> were_stopped_;                           // ranks
+  std::map<Pair, Time> held_up_;                              // {from, to}, until when
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> asked_;   // {rank, request}: sample
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> pushed_;  // {rank, push}: sample
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> epochs_;  // {rank, batch}: epoch
+  std::set<std::pair<uint32_t, uint64_t>> excused_;           // {rank, sample}: asked for in vain
+  std::map<std::pair<uint32_t, uint64_t>, unsigned> blame_;   // {rank, sample}: tries spoilt
+  std::set<std::pair<uint32_t, uint64_t>> skipped_;           // {rank, sample}
   std::optional<std::string> complaint_;
 };
 

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "foreload/sim/scaled_down.h"
+
 #include "thesis.h"
 
 namespace foreload::sim {
@@ -99,6 +101,30 @@ TEST(ForeloadTrainingStatistics, IsNoWorseThanThePublishedPolicy) {
       EXPECT_LE(ours.outcome.seconds, 1.03 * bound_with_source(job, ours) + 0.05)
           << i << ", ranks " << ranks;
     }
+  }
+}
+
+// Every scenario of this repository, a small one in place of a large one; bench/sim/compare.py runs
+// them as they are.
+TEST(ForeloadTrainingStatistics, IsNoWorseInTheScenariosOfThisRepository) {
+  const auto folder = scenario_path("").parent_path();
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().stem();
+    SCOPED_TRACE(name);
+    const Scenario whole = scenario(name);
+    if (whole.cluster.ranks > 100) continue;
+    const auto small = scaled_down(whole, 100'000);
+    ASSERT_TRUE(small);
+    const Scenario& job = small->scenario;
+    const PolicyResult ours = run_policy(job, "foreload");
+    const PolicyResult theirs = run_policy(job, "nopfs");
+    EXPECT_LE(ours.outcome.seconds, theirs.outcome.seconds);
+    EXPECT_LE(ours.outcome.source_bytes, theirs.outcome.source_bytes);
+    uint64_t storage = 0;
+    for (uint32_t tier = 0; tier < job.cluster.tiers.size(); ++tier)
+      storage += job.cluster.ranks * job.cluster.capacity(tier);
+    if (storage < sizes_of(job.dataset)->total()) continue;
+    EXPECT_LE(ours.outcome.seconds, 1.03 * bound_with_source(job, ours));
   }
 }
 

@@ -197,7 +197,10 @@ void Policy::arrived(const Request& request, uint64_t id, Actions& actions) {
   if (keep) {
     keep_here(request, id, tier, actions);
   } else if (with_peers()) {
-    if (request.from.kind == Origin::Kind::source && !request.hedge) push(request, id, actions);
+    // A hedge for a peer that took too long brings what the peer has.
+    const bool peer_has_it = request.hedge && request.rival != kAlone &&
+                             requests_[request.rival].from.kind == Origin::Kind::peer;
+    if (request.from.kind == Origin::Kind::source && !peer_has_it) push(request, id, actions);
     answer_parked(request.sample, actions);  // it was to be adopted, and there is no room any more
   }
   // Without a place of its own the bytes reach waiters through the tier.
@@ -341,9 +344,12 @@ void Policy::handle(const event::Placed& e, RunTime, Actions& actions) {
                       plan_->placement().backing(e.sample) == e.tier;
   if (!ok && second) return;
   if (with_peers()) answer_pushes(e.sample, ok, actions);
-  if (on_its_way_[e.sample] != OnItsWay::placing) return;
-  on_its_way_[e.sample] = OnItsWay::no;
-  wake_waiters(e.sample, actions);
+  if (on_its_way_[e.sample] == OnItsWay::placing) {
+    on_its_way_[e.sample] = OnItsWay::no;
+    wake_waiters(e.sample, actions);
+  } else if (ok && with_peers()) {
+    answer_parked(e.sample, actions);  // a peer was faster than this rank's own read
+  }
 }
 
 void Policy::handle(const event::Timer&, RunTime now, Actions& actions) {

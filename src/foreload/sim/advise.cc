@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "foreload/base/bytes.h"
+#include "foreload/sim/scaled_down.h"
 #include "foreload/sim/simulate.h"
 
 namespace foreload::sim {
@@ -20,6 +21,8 @@ using Json = nlohmann::ordered_json;
 constexpr double kNoticeable = 0.03;
 // A cheap change is good enough if it gains this share of what the best one gains.
 constexpr double kGoodEnough = 0.5;
+// In one simulation: some seconds.
+constexpr uint64_t kMostReads = 1'000'000;
 
 struct Change {
   std::string part;
@@ -83,12 +86,31 @@ double mean_after_first(const std::vector<double>& epochs) {
          static_cast<double>(epochs.size() - 1);
 }
 
+// What a job comes to, from a smaller one if it is large.
+struct Estimate {
+  PolicyResult result;  // of the smaller one
+  uint64_t factor = 1;
+  double seconds = 0;
+};
+
+Result<Estimate> estimate(const Scenario& scenario, const std::string& policy,
+                          const Progress& progress) {
+  FORELOAD_TRY(const ScaledDown small, scaled_down(scenario, kMostReads));
+  FORELOAD_TRY(PolicyResult result, simulate_policy(small.scenario, policy, progress));
+  const double seconds = scaled_up_seconds(small, result.outcome);
+  return Estimate{std::move(result), small.factor, seconds};
+}
+
 double gain(const Advice& advice, const Trial& trial) {
   return (advice.seconds - trial.seconds) / advice.seconds;
 }
 
 void conclude(Advice& advice) {
   const double waiting = 1 - advice.lower_bound_seconds / advice.seconds;
+  if (advice.factor > 1)
+    advice.sentences.push_back(fmt::format(
+        "The figures follow from simulations with 1/{} of the data set and of the caches.",
+        advice.factor));
   advice.sentences.push_back(fmt::format(
       "Under {} the job takes {:.1f} s: the first epoch {:.1f} s, later ones {:.1f} s; computing "
       "alone would take {:.1f} s.",
@@ -143,27 +165,30 @@ Result<Advice> advise(const Scenario& scenario, std::string policy, const Progre
     const uint64_t now = whole == 0 ? 0 : part * kParts / whole;
     return !progress || progress(done + now, kParts * (changes.size() + 1));
   };
-  FORELOAD_TRY(const PolicyResult base, simulate_policy(scenario, policy, report));
-  if (!base.supported)
+  FORELOAD_TRY(const Estimate base, estimate(scenario, policy, report));
+  if (!base.result.supported)
     return fail(ErrorKind::invalid,
-                fmt::format("policy {} cannot run this job: {}", policy, base.reason));
+                fmt::format("policy {} cannot run this job: {}", policy, base.result.reason));
   Advice advice;
   advice.policy = policy;
-  advice.seconds = base.outcome.seconds;
-  advice.lower_bound_seconds = base.lower_bound_seconds;
-  advice.first_epoch_seconds =
-      base.outcome.epoch_seconds.empty() ? 0 : base.outcome.epoch_seconds.front();
-  advice.later_epoch_seconds = mean_after_first(base.outcome.epoch_seconds);
+  advice.factor = base.factor;
+  advice.seconds = base.seconds;
+  const auto factor = static_cast<double>(base.factor);
+  const std::vector<double>& epochs = base.result.outcome.epoch_seconds;
+  advice.lower_bound_seconds = factor * base.result.lower_bound_seconds *
+                               static_cast<double>(scenario.training.epochs) /
+                               static_cast<double>(epochs.size());
+  advice.first_epoch_seconds = factor * epochs.front();
+  advice.later_epoch_seconds = factor * mean_after_first(epochs);
   for (const Change& change : changes) {
     done += kParts;
     Scenario changed = scenario;
     change.apply(changed);
     // More ranks may be one too many for the policy or the data set; then there is no such trial.
-    const auto result = simulate_policy(changed, policy, report);
-    if (!result && result.error().kind == ErrorKind::cancelled)
-      return tl::unexpected(result.error());
-    if (result && result->supported)
-      advice.trials.push_back({change.what, change.part, result->outcome.seconds});
+    const auto trial = estimate(changed, policy, report);
+    if (!trial && trial.error().kind == ErrorKind::cancelled) return tl::unexpected(trial.error());
+    if (trial && trial->result.supported)
+      advice.trials.push_back({change.what, change.part, trial->seconds});
   }
   conclude(advice);
   return advice;
@@ -186,11 +211,9 @@ std::string to_json(const Advice& advice) {
                       {"what", trial.what},
                       {"seconds", trial.seconds},
                       {"gain", gain(advice, trial)}});
-  return Json{{"policy", advice.policy},
-              {"seconds", advice.seconds},
-              {"lower_bound_seconds", advice.lower_bound_seconds},
-              {"limit", advice.limit},
-              {"advice", advice.sentences},
+  return Json{{"policy", advice.policy},    {"scaled_down", advice.factor},
+              {"seconds", advice.seconds},  {"lower_bound_seconds", advice.lower_bound_seconds},
+              {"limit", advice.limit},      {"advice", advice.sentences},
               {"trials", std::move(trials)}}
       .dump(2);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What limits a job, and what to buy: simulates it again with more disk, memory, network, source
-// and ranks, and says in sentences what each would change.
+// and ranks, and says in sentences what each would change. Large jobs are simulated smaller.
 //
 // For one thread.
 #pragma once
@@ -25,6 +25,7 @@ struct Trial {
 
 struct Advice {
   std::string policy;
+  uint64_t factor = 1;  // simulated were so many times fewer samples (scaled_down.h)
   double seconds = 0;
   double lower_bound_seconds = 0;
   double first_epoch_seconds = 0;

@@ -38,6 +38,14 @@ Cluster::Cluster(const ClusterSettings& settings, uint64_t seed, uint64_t most_r
     links_in_ = static_cast<uint32_t>(devices_.size());
     for (uint32_t node = 0; node < nodes; ++node) add_device(link);
   }
+  if (settings_.preprocess && settings_.preprocess_cpus > 0) {
+    const double one = *settings_.preprocess;
+    const double all = settings_.preprocess_cpus;
+    const auto table = std::make_shared<const ShareTable>(
+        all == 1 ? Curve::flat(one) : *Curve::create({{1, one}, {all, all * one}}));
+    cpus_ = static_cast<uint32_t>(devices_.size());
+    for (uint32_t node = 0; node < nodes; ++node) add_device(table);
+  }
   if (settings_.source_link) {
     double most = 0;  // that the source gives one read
     for (const Curve::Point& point : settings_.source.curve.points())
@@ -111,10 +119,17 @@ void Cluster::write(uint32_t rank, uint32_t tier, uint64_t bytes, uint64_t token
   begin(transfer, 0);
 }
 
-void Cluster::send(uint32_t from, uint32_t to, uint64_t bytes, uint64_t token) {
+void Cluster::send(uint32_t from, uint32_t to, uint64_t bytes, uint64_t token, double delay) {
   Transfer transfer{token, bytes, 0, {}};
-  add_network(transfer, settings_.node_of(from), settings_.node_of(to));
-  begin(transfer, settings_.network_latency);
+  if (bytes > 0) add_network(transfer, settings_.node_of(from), settings_.node_of(to));
+  begin(transfer, settings_.network_latency + delay);
+}
+
+void Cluster::preprocess(uint32_t rank, uint64_t bytes, uint64_t token) {
+  if (cpus_ == 0)
+    return wait(settings_.preprocess ? static_cast<double>(bytes) / *settings_.preprocess : 0,
+                token);
+  begin({token, bytes, 1, {cpus_ + settings_.node_of(rank)}}, 0);
 }
 
 uint32_t Cluster::keep(const Transfer& transfer) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The devices of a simulated cluster: one source, and for each node its tiers and its link to the
-// other nodes; ranks of a node share them. A transfer passes through one device or several at the
-// same time (a copy in another node's memory: that memory, its link out, the reader's link in) and
-// ends when the slowest has passed it on, which without contention is size / min(rates).
+// The devices of a simulated cluster: one source, and for each node its tiers, its CPUs and its
+// link to the other nodes; ranks of a node share them. A transfer passes through one device or
+// several at the same time (a copy in another node's memory: that memory, its link out, the
+// reader's link in) and ends when the slowest has passed it on, which without contention is size /
+// min(rates).
 //
 // For one thread.
 #pragma once
@@ -46,8 +47,12 @@ class Cluster {
   void fill(uint32_t rank, uint32_t tier, uint64_t bytes, uint64_t token);
   // From the rank's memory into a tier of its node.
   void write(uint32_t rank, uint32_t tier, uint64_t bytes, uint64_t token);
-  // From one rank's memory to another's: a message of the peer protocol.
-  void send(uint32_t from, uint32_t to, uint64_t bytes, uint64_t token);
+  // From one rank's memory to another's, after a while: a message of the peer protocol. One without
+  // payload only takes the network's latency.
+  void send(uint32_t from, uint32_t to, uint64_t bytes, uint64_t token, double delay = 0);
+
+  // A thread of the rank preprocesses a sample.
+  void preprocess(uint32_t rank, uint64_t bytes, uint64_t token);
 
   // Nothing but time.
   void wait(double seconds, uint64_t token) { begin({token, 0, 0, {}}, seconds); }
@@ -97,6 +102,7 @@ class Cluster {
   uint32_t links_out_ = 0;
   uint32_t links_in_ = 0;
   uint32_t source_links_ = 0;
+  uint32_t cpus_ = 0;
   std::vector<uint32_t> owners_;  // by slot
   std::vector<Transfer> transfers_;
   std::vector<uint32_t> free_;

@@ -77,8 +77,8 @@ class ForeloadTraining final : public World {
       PolicyRankSettings settings{.plan = plan,
                                   .policy = policy_of(scenario, rank),
                                   .orders = orders,
-                                  .decode_threads = scenario.cluster.preprocess_threads,
-                                  .decode_rate = scenario.cluster.preprocess.value_or(0)};
+                                  .held = {},
+                                  .decode_threads = scenario.cluster.preprocess_threads};
       ranks_.push_back(std::make_unique<PolicyRank>(std::move(settings), cluster_, *this));
     }
     for (const auto& rank : ranks_) rank->know(ranks_);

@@ -54,6 +54,7 @@ void PolicyRank::begin() {
 
 void PolicyRank::tell(const Event& event) {
   if (dead_) return;
+  if (stopped_) return missed_.push_back([this, event] { tell(event); });
   policy_.on(event, now(), actions_);
   carry_out();
 }
@@ -82,6 +83,11 @@ uint64_t PolicyRank::keep(const Operation& operation) {
 
 void PolicyRank::ring() {
   tell(event::Timer{});
+}
+
+void PolicyRank::wake() {
+  stopped_ = false;
+  for (const auto& missed : std::exchange(missed_, {})) missed();
 }
 
 void PolicyRank::consumed(uint64_t batch) {
@@ -188,12 +194,8 @@ void PolicyRank::decode_more() {
     const uint64_t token = to_decode_.begin()->second;
     to_decode_.erase(to_decode_.begin());
     ++decoding_;
-    double took = 0;
-    if (settings_.decode_rate > 0)
-      took = static_cast<double>(
-                 settings_.plan->sizes()[operations_[static_cast<uint32_t>(token)].sample]) /
-             settings_.decode_rate;
-    cluster_.wait(took, token);
+    const uint64_t sample = operations_[static_cast<uint32_t>(token)].sample;
+    cluster_.preprocess(settings_.policy.rank, settings_.plan->sizes()[sample], token);
   }
 }
 
@@ -215,7 +217,16 @@ void PolicyRank::place(uint64_t sample, uint32_t tier) {
 
 void PolicyRank::send(const Operation& message, uint64_t bytes) {
   if (dropped_[message.peer]) return;
-  cluster_.send(settings_.policy.rank, message.peer, bytes, keep(message));
+  cluster_.send(settings_.policy.rank, message.peer, bytes, keep(message),
+                world_.delay(settings_.policy.rank, message.peer));
+}
+
+// A message of this rank is at its end of the network.
+void PolicyRank::arrive(const Operation& message) {
+  const uint32_t rank = settings_.policy.rank;
+  const Arrival arrival = world_.arrival(rank, message.peer, message.sample);
+  if (arrival != Arrival::never)
+    ranks_[message.peer]->receive(rank, message, arrival == Arrival::whole);
 }
 
 void PolicyRank::carry(const action::Refuse& a) {
@@ -241,6 +252,7 @@ void PolicyRank::carry(const action::Serve& a) {
                   .sample = a.sample,
                   .tier = a.tier,
                   .peer = a.rank};
+  if (!world_.serves(settings_.policy.rank, a.sample, a.tier)) drop(a.tier, a.sample);
   if (!tiers_[a.tier].held[a.sample]) {
     serve.end = ReadEnd::missing;
     return cluster_.wait(0, keep(serve));
@@ -249,27 +261,32 @@ void PolicyRank::carry(const action::Serve& a) {
                 settings_.plan->sizes()[a.sample], keep(serve));
 }
 
-void PolicyRank::receive(uint32_t from, const Operation& message) {
+void PolicyRank::receive(uint32_t from, const Operation& message, bool intact) {
   if (dead_ || dropped_[from]) return;
-  tell(event::PeerHeard{from});
+  if (stopped_)
+    return missed_.push_back([this, from, message, intact] { receive(from, message, intact); });
   switch (message.work) {
     case Work::ask:
       return tell(event::PeerRequest{from, message.sample, message.request});
     case Work::stop_asking:
       return tell(event::PeerCancel{from, message.request});
     case Work::refuse:
-      return answered(message.request, ReadEnd::missing);
     case Work::serve:
-      return answered(message.request, ReadEnd::ok);
+      tell(event::PeerHeard{from});
+      return answered(message.request,
+                      message.work == Work::serve && intact ? ReadEnd::ok : ReadEnd::missing);
     case Work::push:
-      return tell(event::PeerPush{from, message.sample, message.request});
+      if (intact) return tell(event::PeerPush{from, message.sample, message.request});
+      tell(event::PeerHeard{from});
+      return carry(action::AnswerPush{from, message.request, PushEnd::refused});
     case Work::answer_push:
       return tell(event::PushAnswered{
           message.request, message.end == ReadEnd::ok ? PushEnd::kept : PushEnd::refused});
     case Work::ping:
+      tell(event::PeerHeard{from});
       return send({.work = Work::pong, .peer = from}, 0);
     default:
-      return;
+      return tell(event::PeerHeard{from});
   }
 }
 
@@ -355,14 +372,11 @@ void PolicyRank::ended(uint64_t token) {
     case Work::compute_epoch:
       return tell(event::EpochKnown{operation.sample, settings_.orders->epoch(operation.sample)});
     case Work::serve:
-      if (operation.end == ReadEnd::ok && world_.reaches(settings_.policy.rank, operation.peer))
-        ranks_[operation.peer]->receive(settings_.policy.rank, operation);
+      if (operation.end == ReadEnd::ok) arrive(operation);
       return tell(event::Served{operation.peer, operation.request, operation.sample, operation.tier,
                                 operation.end == ReadEnd::ok});
     default:
-      if (world_.reaches(settings_.policy.rank, operation.peer))
-        ranks_[operation.peer]->receive(settings_.policy.rank, operation);
-      return;
+      return arrive(operation);
   }
 }
 

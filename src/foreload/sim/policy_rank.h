@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -31,15 +32,27 @@ struct Fate {
   bool hangs = false;  // it never ends; a source gives up at the deadline
 };
 
+// What becomes of a message between ranks. Its checksum says whether bytes were damaged on the way.
+enum class Arrival : uint8_t { whole, damaged, never };
+
+// Stands for "no sample", in a message that is about none.
+inline constexpr uint64_t kNoSample = UINT64_MAX;
+
 // What happens around a policy. This one lets everything succeed.
 class World {
  public:
   virtual ~World() = default;
   virtual Fate fate(uint32_t /*rank*/, const action::Read&) { return {}; }
   virtual bool takes(uint32_t /*rank*/, uint64_t /*sample*/, uint32_t /*tier*/) { return true; }
+  // Whether a copy can be read for a peer that asked for it.
+  virtual bool serves(uint32_t /*rank*/, uint64_t /*sample*/, uint32_t /*tier*/) { return true; }
   virtual bool decodes(uint32_t /*rank*/, const action::Decode&) { return true; }
-  // Whether what one rank sends arrives at the other.
-  virtual bool reaches(uint32_t /*from*/, uint32_t /*to*/) { return true; }
+  virtual Arrival arrival(uint32_t /*from*/, uint32_t /*to*/, uint64_t /*sample*/) {
+    return Arrival::whole;
+  }
+  // Seconds before a message is sent. Messages from one rank to another stay in order only if later
+  // ones are held up as long.
+  virtual double delay(uint32_t /*from*/, uint32_t /*to*/) { return 0; }
   // Between the policy and the driver; a test may spoil them.
   virtual void pass_on(uint32_t /*rank*/, std::vector<Action>&) {}
   // Bytes of which samples a delivered batch has.
@@ -68,7 +81,6 @@ struct PolicyRankSettings {
   std::shared_ptr<SharedOrders> orders;
   std::vector<Held> held;
   unsigned decode_threads = 1;
-  double decode_rate = 0;  // bytes per second of one thread
 };
 
 class PolicyRank {
@@ -89,6 +101,10 @@ class PolicyRank {
   // From now on the rank does nothing and answers nobody.
   void die() { dead_ = true; }
   bool dead() const { return dead_; }
+  // Does nothing until wake(); then it hears what it missed.
+  void stop() { stopped_ = true; }
+  void wake();
+  bool stopped() const { return stopped_; }
   // A transfer with a token of this rank has ended.
   void ended(uint64_t token);
   // Its slot of the agenda was woken.
@@ -131,7 +147,7 @@ class PolicyRank {
     Work work = Work::read;
     bool cancelled = false;
     uint64_t request = 0;
-    uint64_t sample = 0;  // or the epoch
+    uint64_t sample = kNoSample;  // or the epoch
     BatchPlace place;
     Origin from;
     ReadEnd end = ReadEnd::ok;
@@ -187,7 +203,8 @@ class PolicyRank {
   Pending* pending(uint64_t request);
   void expect(uint64_t request, uint64_t token);
   void send(const Operation& message, uint64_t bytes);
-  void receive(uint32_t from, const Operation& message);
+  void arrive(const Operation& message);
+  void receive(uint32_t from, const Operation& message, bool intact);
   void answered(uint64_t request, ReadEnd end);
   void place(uint64_t sample, uint32_t tier);
   void decode_more();
@@ -211,6 +228,8 @@ class PolicyRank {
   std::span<const std::unique_ptr<PolicyRank>> ranks_;
   std::vector<bool> dropped_;  // peers that count as dead here
   bool dead_ = false;
+  bool stopped_ = false;
+  std::vector<std::function<void()>> missed_;  // while it was stopped
   std::unordered_map<uint64_t, OpenBatch> open_;
   std::vector<TierContent> tiers_;
   std::vector<bool> ahead_;  // samples whose next read from a tier counts as one from the source

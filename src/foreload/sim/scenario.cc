@@ -32,8 +32,7 @@ void use_device(Section& section, const std::filesystem::path& profile, DeviceKi
   }
   const auto found = profiled_device(profile, name, kind);
   if (!found) return section.complain("device", found.error().message);
-  device.curve = found->curve;
-  device.latency = {found->latency, 0};
+  device.curve = found->curve;  // of whole requests: their latency is in it
   if (write != nullptr && found->write_rate > 0) *write = Curve::flat(found->write_rate);
 }
 
@@ -84,7 +83,7 @@ void read_cluster(Section& section, const Folder& folder, ClusterSettings& clust
   if (!section.has("source") && !profile.empty()) {
     const auto found = profiled_device(profile, "", DeviceKind::source);
     if (!found) return section.complain("profile", found.error().message);
-    cluster.source = {found->curve, {found->latency, 0}};
+    cluster.source = {found->curve, {}};
   }
   section.section("network", [&](Section& network) {
     network.rate("rate", cluster.network);
@@ -97,6 +96,7 @@ void read_cluster(Section& section, const Folder& folder, ClusterSettings& clust
   section.section("preprocess", [&](Section& preprocess) {
     preprocess.rate("rate", cluster.preprocess);
     preprocess.count("threads", cluster.preprocess_threads, 1, 1024);
+    preprocess.count("cpus", cluster.preprocess_cpus, 0, 1024);
   });
 }
 

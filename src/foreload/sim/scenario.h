@@ -4,6 +4,7 @@
 // file (docs/simulator.md explains every key), or put together in code. Plain values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -53,9 +54,16 @@ struct ClusterSettings {
   unsigned staging_threads = 2;            // of each rank, that fill it; rivals only
   std::optional<double> preprocess;        // bytes per second of one thread; nothing: takes no time
   unsigned preprocess_threads = 2;         // of each rank
+  unsigned preprocess_cpus = 0;            // of a node, for all of them; 0: one for each thread
 
   uint32_t nodes() const { return (ranks + ranks_per_node - 1) / ranks_per_node; }
   uint32_t node_of(uint32_t rank) const { return rank / ranks_per_node; }
+  // Of one preprocessing thread while all of its node are busy; 0: it takes no time.
+  double busy_preprocess_rate() const {
+    const double threads = static_cast<double>(preprocess_threads) * ranks_per_node;
+    const double share = preprocess_cpus == 0 ? 1 : std::min(1.0, preprocess_cpus / threads);
+    return share * preprocess.value_or(0);
+  }
   // A rank's part of its node's tier.
   uint64_t capacity(uint32_t tier) const { return tiers[tier].capacity / ranks_per_node; }
 };

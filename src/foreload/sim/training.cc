@@ -296,7 +296,7 @@ void Training::ended(uint64_t token) {
     // The thread that has fetched a sample writes it, which takes as long as preprocessing it.
     const uint64_t bytes = workload_.sizes()[sample];
     outcome_.source_bytes += bytes;
-    const double rate = scenario_.cluster.preprocess.value_or(0);
+    const double rate = scenario_.cluster.busy_preprocess_rate();
     if (rate > 0) return cluster_.wait(static_cast<double>(bytes) / rate, token | Token::kWritten);
   }
   --ranks_[rank].fills[tier];
@@ -345,7 +345,7 @@ Time Training::preprocessed(Rank& rank, uint64_t bytes) {
   if (!scenario_.cluster.preprocess) return cluster_.now();
   const auto thread = std::ranges::min_element(rank.preprocess_free);
   *thread = std::max(*thread, cluster_.now()) +
-            static_cast<double>(bytes) / *scenario_.cluster.preprocess;
+            static_cast<double>(bytes) / scenario_.cluster.busy_preprocess_rate();
   return *thread;
 }
 

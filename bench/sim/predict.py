@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predicts real runs on this machine with the simulator, then measures them.
+
+    python bench/sim/predict.py --out build/bench
+
+First the machine is probed: memory, disk, sources and decoding. From that alone each run's epoch
+times are simulated. Then every run is done, five times by turns, and the medians are compared. It
+takes about a quarter of an hour on a machine that does nothing else; `--scale 0.1 --rounds 1` tries
+it out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "engine"))
+
+from data import Recipe, make  # noqa: E402
+from processes import run  # noqa: E402
+from slowfs import SlowFs  # noqa: E402
+
+Json = dict[str, Any]
+BATCH = 32
+STAGING = 128 << 20  # of a rank
+SOURCE = {"bandwidth": "100MB", "open_ms": 4, "read_ms": 1, "stat_ms": 0.5}
+PROBE_SECONDS = 6
+TIMEOUT = 300  # seconds for one run
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    bound: str  # source, disk or decode
+    ranks: int
+    memory: float = 0  # shares of the data set that are kept
+    disk: float = 0
+    step_ms: float = 0  # that the loop computes per batch
+    epochs: int = 3
+
+    @property
+    def goal(self) -> float:
+        return 0.15 if self.bound == "decode" else 0.10
+
+
+CASES = (
+    Case("source, 50 % in memory", "source", 1, memory=0.5),
+    Case("source, 100 % in memory", "source", 1, memory=1.02, step_ms=15),
+    Case("source, 50 % in memory", "source", 4, memory=0.5),
+    Case("source, 100 % in memory", "source", 4, memory=1.02, step_ms=60),
+    Case("disk, 50 % in memory, 50 % on disk", "disk", 1, memory=0.5, disk=0.55, epochs=5),
+    Case("disk, 100 % on disk", "disk", 1, disk=1.02, epochs=5),
+    Case("disk, 100 % on disk", "disk", 4, disk=1.02, epochs=5),
+    Case("decoding, 50 % in memory", "decode", 1, memory=0.5),
+    Case("decoding, 100 % in memory", "decode", 1, memory=1.02),
+    Case("decoding, 100 % in memory", "decode", 4, memory=1.02),
+)
+
+
+@dataclass
+class DataSet:
+    root: Path  # as runs see it
+    index: Path
+    bytes: int
+    samples: int
+    profile: Path  # of the machine, with this source
+
+
+@dataclass
+class Bench:
+    foreload: Path
+    folder: Path
+    sets: dict[str, DataSet] = field(default_factory=dict)
+    decode_rate: float = 0  # bytes per second of one thread while all CPUs decode
+
+    def call(self, *arguments: object) -> Json:
+        output, _ = run([str(self.foreload), *map(str, arguments)], TIMEOUT)
+        return json.loads(output) if output.lstrip().startswith("{") else {}
+
+    # What is measured before anything is predicted.
+
+    def probe(self, bound: str, root: Path, bytes_: int, samples: int) -> None:
+        index = self.folder / f"{bound}.index"
+        profile = self.folder / f"{bound}.json"
+        self.call("plan", "--dataset", root, "--save-index", index, "--json")
+        self.call(
+            *("probe", "--source", root, "--disk", self.folder, "--index", index),
+            *("--seconds", PROBE_SECONDS, "--save", profile, "--json"),
+        )
+        self.sets[bound] = DataSet(root, index, bytes_, samples, profile)
+
+    def probe_decoding(self, images: Path, bytes_: int) -> None:
+        cpus = len(os.sched_getaffinity(0))
+        command = [sys.executable, str(HERE / "decode_run.py"), str(images), "--epochs", "6"]
+        command += ["--memory", str(2 * bytes_), "--threads", str(cpus)]
+        output, _ = run(command, TIMEOUT)
+        # The first epoch reads as well.
+        epochs = [epoch["seconds"] for epoch in json.loads(output)["epochs"][1:]]
+        self.decode_rate = bytes_ / statistics.median(epochs) / cpus
+
+    # Prediction.
+
+    def scenario(self, case: Case) -> Json:
+        data = self.sets[case.bound]
+        devices = {
+            device["kind"]: device["name"]
+            for device in json.loads(data.profile.read_text())["devices"]
+        }
+        tiers = [{"name": "memory", "capacity": int(case.memory * data.bytes), "device": "memory"}]
+        if case.disk:
+            tiers.append(
+                {"name": "disk", "capacity": int(case.disk * data.bytes), "device": devices["disk"]}
+            )
+        cluster: Json = {
+            "profile": str(data.profile),
+            "ranks": case.ranks,
+            "ranks_per_node": case.ranks,
+            "tiers": tiers,
+            "source": {"device": devices["source"]},
+            "staging": {"capacity": STAGING},
+        }
+        if case.bound == "decode":
+            cpus = len(os.sched_getaffinity(0))
+            threads = max(1, cpus // case.ranks)
+            cluster["preprocess"] = {"rate": self.decode_rate, "threads": threads, "cpus": cpus}
+        step = case.step_ms / 1e3
+        batch = BATCH * data.bytes / data.samples
+        return {
+            "name": case.name,
+            "cluster": cluster,
+            "dataset": {"index": str(data.index)},
+            "training": {
+                "epochs": case.epochs,
+                "batch_size": BATCH,
+                "drop_last": False,
+                "compute": batch / step if step else 1e12,
+            },
+        }
+
+    def predict(self, case: Case) -> list[float]:
+        file = self.folder / "scenario.json"
+        file.write_text(json.dumps(self.scenario(case), indent=2), "utf-8")
+        result = self.call("simulate", file, "--policy", "foreload", "--json")["results"][0]
+        return list(result["epoch_seconds"])
+
+    # Measurement.
+
+    def measure(self, case: Case) -> list[float]:
+        data = self.sets[case.bound]
+        cache = self.folder / "cache"
+        if case.bound == "decode":
+            command = [sys.executable, str(HERE / "decode_run.py"), str(data.root)]
+            command += ["--memory", str(int(case.memory * data.bytes))]
+        else:
+            command = [str(self.foreload), "read", str(data.root), "--json", "--no-digest"]
+            command += ["--memory", f"{int(case.memory * data.bytes)}B"]
+            command += ["--step-ms", str(case.step_ms), "--staging", f"{STAGING}B"]
+            if case.disk:
+                command += ["--disk", f"{cache}:{int(case.disk * data.bytes)}B"]
+        command += ["--index", str(data.index), "--profile", str(data.profile)]
+        command += ["--epochs", str(case.epochs), "--batch-size", str(BATCH)]
+        if case.ranks > 1:
+            command = [str(self.foreload), "launch", "-n", str(case.ranks), "--", *command]
+        try:
+            output, _ = run(command, TIMEOUT)
+        finally:
+            shutil.rmtree(cache, ignore_errors=True)
+        reports = list(objects(output))
+        return [
+            max(report["epochs"][epoch]["seconds"] for report in reports)
+            for epoch in range(case.epochs)
+        ]
+
+
+def objects(text: str) -> Iterator[Json]:
+    """The JSON objects of a text, one after the other."""
+    decoder = json.JSONDecoder()
+    at = text.find("{")
+    while at >= 0:
+        parsed, at = decoder.raw_decode(text, at)
+        yield parsed
+        at = text.find("{", at)
+
+
+def make_images(folder: Path, count: int, seed: int) -> int:
+    """JPEGs of about 110 KB, 487 x 424, in one class folder; returns their bytes."""
+    import numpy as np
+    from PIL import Image
+
+    random = np.random.Generator(np.random.Philox(seed))
+    target = folder / "class0"
+    target.mkdir(parents=True)
+    for number in range(count):
+        coarse = random.integers(0, 256, (27, 31, 3), dtype=np.uint8)
+        image = np.asarray(Image.fromarray(coarse).resize((487, 424), Image.Resampling.BICUBIC))
+        noise = random.normal(0, 14, image.shape)
+        pixels = np.clip(image + noise, 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(target / f"{number:06d}.jpg", quality=80)
+    return sum(file.stat().st_size for file in target.iterdir())
+
+
+@contextmanager
+def prepared(bench: Bench, cases: list[Case], scale: float) -> Iterator[None]:
+    """Data sets, mounted and probed, for as long as they are needed."""
+    bounds = {case.bound for case in cases}
+    files = {
+        "source": max(BATCH * 8, int(4000 * scale)),
+        "disk": max(BATCH * 8, int(16000 * scale)),
+    }
+    if "disk" in bounds:
+        data = make(bench.folder, Recipe(files=files["disk"]))
+        bench.probe("disk", data.root, data.bytes, data.files)
+    if "decode" in bounds:
+        count = max(BATCH * 8, int(3000 * scale))
+        images = bench.folder / "images"
+        bytes_ = make_images(images, count, seed=1)
+        bench.probe("decode", images, bytes_, count)
+        few = bench.folder / "few-images"
+        bench.probe_decoding(few, make_images(few, max(BATCH * 4, count // 8), seed=2))
+    if "source" not in bounds:
+        yield
+        return
+    data = make(bench.folder, Recipe(files=files["source"], seed=3))
+    with SlowFs(data.root, **SOURCE) as slow:
+        bench.probe("source", slow.path, data.bytes, data.files)
+        yield
+
+
+def spread(values: list[float]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def table(
+    cases: list[Case], predicted: dict[Case, list[float]], measured: Json
+) -> tuple[str, bool]:
+    lines = [
+        "| limited by | ranks | epoch | predicted | measured: median (least to most) | off by |",
+        "|---|---:|---|---:|---:|---:|",
+    ]
+    good = True
+    for case in cases:
+        for name, pick in (("first", lambda e: e[0]), ("later", lambda e: statistics.mean(e[1:]))):
+            expected = pick(predicted[case])
+            real = [pick(epochs) for epochs in measured[case]]
+            off = expected / statistics.median(real) - 1
+            # A first epoch that fills a disk is limited by neither the source nor reading the disk.
+            counts = name == "later" or case.bound != "disk"
+            good = good and (not counts or abs(off) <= case.goal)
+            lines.append(
+                f"| {case.name} | {case.ranks} | {name} | {expected:.2f} s | {spread(real)} s "
+                f"| {off:+.1%}{'' if counts else ' (not counted)'} |"
+            )
+    return "\n".join(lines), good
+
+
+def main() -> int:
+    beside = Path(sys.executable).parent / "foreload"
+    parser = argparse.ArgumentParser(description="Predict runs, then measure them.")
+    parser.add_argument("--foreload", type=Path, default=beside, help="the program")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="for the results")
+    parser.add_argument("--folder", type=Path, help="on the disk to measure; else a temporary one")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of files")
+    parser.add_argument("--only", choices=("source", "disk", "decode"))
+    options = parser.parse_args()
+    cases = [case for case in CASES if options.only in (None, case.bound)]
+    folder = Path(tempfile.mkdtemp(prefix="foreload-predict-", dir=options.folder))
+    bench = Bench(options.foreload, folder)
+    try:
+        with prepared(bench, cases, options.scale):
+            predicted = {case: bench.predict(case) for case in cases}
+            measured: dict[Case, list[list[float]]] = {case: [] for case in cases}
+            for turn in range(options.rounds):
+                for case in cases:
+                    measured[case].append(bench.measure(case))
+                    print(f"round {turn + 1}: {case.name}, {case.ranks}: {measured[case][-1]}",
+                          file=sys.stderr, flush=True)  # fmt: skip
+            text, good = table(cases, predicted, measured)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "prediction.md").write_text(text + "\n", "utf-8")
+    rows = [
+        {**vars(case), "predicted": predicted[case], "measured": measured[case]} for case in cases
+    ]
+    (options.out / "prediction.json").write_text(json.dumps(rows, indent=2) + "\n", "utf-8")
+    print(text)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
