@@ -2,6 +2,7 @@
 #include "foreload/sim/foreload_training.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -38,14 +39,20 @@ Job job_of(const Scenario& scenario) {
   return job;
 }
 
-unsigned best_concurrency(const Curve& curve, const Limiter::Settings& limiter) {
-  return static_cast<unsigned>(std::clamp(curve.best_concurrency(),
+// What a probe would advise each of some ranks that share a device: of what it serves best, those
+// that wait for their first byte besides, a part.
+unsigned first_in_flight(const DeviceSettings& device, uint64_t mean_bytes, uint32_t ranks,
+                         const Limiter::Settings& limiter) {
+  const double best = device.curve.best_concurrency();
+  const double waiting = device.curve.rate(best) * device.latency.mean /
+                         static_cast<double>(std::max<uint64_t>(1, mean_bytes));
+  return static_cast<unsigned>(std::clamp(std::ceil((best + waiting) / ranks),
                                           static_cast<double>(limiter.least),
                                           static_cast<double>(limiter.most)));
 }
 
 // As the loader sets it up with a profile of this machine.
-PolicySettings policy_of(const Scenario& scenario, uint32_t rank) {
+PolicySettings policy_of(const Scenario& scenario, uint64_t mean_bytes, uint32_t rank) {
   const ClusterSettings& cluster = scenario.cluster;
   PolicySettings settings;
   settings.rank = rank;
@@ -53,10 +60,13 @@ PolicySettings policy_of(const Scenario& scenario, uint32_t rank) {
   settings.ahead_bytes = cluster.staging / 4;
   settings.decode = cluster.preprocess.has_value();
   settings.peers = cluster.ranks > 1;
-  settings.source_limiter.first = best_concurrency(cluster.source.curve, settings.source_limiter);
+  settings.source_limiter.first =
+      first_in_flight(cluster.source, mean_bytes, cluster.ranks, settings.source_limiter);
   for (size_t tier = 0; tier < cluster.tiers.size(); ++tier) {
     Limiter::Settings limiter = tier == 0 ? kMemoryLimiter : kDiskLimiter;
-    if (tier > 0) limiter.first = best_concurrency(cluster.tiers[tier].read.curve, limiter);
+    if (tier > 0)
+      limiter.first =
+          first_in_flight(cluster.tiers[tier].read, mean_bytes, cluster.ranks_per_node, limiter);
     settings.tier_limiters.push_back(limiter);
   }
   return settings;
@@ -75,7 +85,7 @@ class ForeloadTraining final : public World {
     auto orders = std::make_shared<SharedOrders>(plan->order());
     for (uint32_t rank = 0; rank < scenario.cluster.ranks; ++rank) {
       PolicyRankSettings settings{.plan = plan,
-                                  .policy = policy_of(scenario, rank),
+                                  .policy = policy_of(scenario, workload.sizes().mean(), rank),
                                   .orders = orders,
                                   .held = {},
                                   .decode_threads = scenario.cluster.preprocess_threads};
