@@ -6,6 +6,7 @@
 #   setup.sh system [tests]   compiler, CMake, Python and libraries; with `tests`, those of the tests too
 #   setup.sh venv             the virtual environment .venv
 #   setup.sh build-tools      what pip needs to build the package, and numpy
+#   setup.sh plot-tools       what foreload plot and foreload report draw with
 #   setup.sh dev-tools        requirements-dev.txt
 #   setup.sh package          foreload itself, built in build/python
 set -euo pipefail
@@ -109,6 +110,11 @@ build_tools() {
   pip_install numpy $requirements
 }
 
+plot_tools() {
+  say "installing matplotlib into .venv"
+  pip_install matplotlib
+}
+
 dev_tools() {
   say "installing test tools into .venv (torch is large: minutes on a slow line)"
   pip_install -r requirements-dev.txt
@@ -131,10 +137,10 @@ package() {
 step=${1:-}
 case $step in
   system) system "${2:-}" ;;
-  venv | build-tools | dev-tools | package)
+  venv | build-tools | plot-tools | dev-tools | package)
     "${step//-/_}"
     mkdir -p .venv/.stamps
     touch ".venv/.stamps/$step"
     ;;
-  *) die "usage: scripts/setup.sh system [tests] | venv | build-tools | dev-tools | package" ;;
+  *) die "usage: scripts/setup.sh system [tests] | venv | build-tools | plot-tools | dev-tools | package" ;;
 esac

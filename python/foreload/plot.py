@@ -265,13 +265,15 @@ def _span(histogram: Sequence[float]) -> tuple[int, int]:
     return (seen[0], seen[-1]) if seen else (0, len(histogram) - 1)
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """Bad arguments are a Refusal too."""
+
     def error(self, message: str) -> NoReturn:
         raise Refusal(message)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser(
+    parser = Parser(
         prog="foreload plot",
         description="Draw where samples are kept, where reads are served from, and how often a "
         "rank reads a sample; or how long simulated jobs take and when they wait.",

@@ -19,7 +19,7 @@
 namespace foreload::cli {
 namespace {
 
-constexpr std::array<std::string_view, 1> kVerbs{"plot"};
+constexpr std::array<std::string_view, 2> kVerbs{"plot", "report"};
 
 tl::unexpected<Error> cannot_run(const std::string& program, int error) {
   return fail(ErrorKind::unreadable,

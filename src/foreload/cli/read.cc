@@ -26,6 +26,7 @@
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
 #include "foreload/metrics/run_file.h"
+#include "foreload/sources/shaped.h"
 
 namespace foreload::cli {
 namespace {
@@ -50,6 +51,8 @@ struct Options {
   std::string on_error = "raise";
   std::string deadline = "30";
   std::string io = "auto";
+  std::string source_bandwidth = "0";
+  std::string source_latency_ms = "0";
   std::string profile;
   std::string trace;
   std::string run_file;
@@ -84,6 +87,22 @@ Result<double> parse_milliseconds(std::string_view option, const std::string& te
   return parse_rate(option, text);
 }
 
+// Makes the source as slow as asked for, to see on a fast disk what slow storage would do.
+Result<void> shape(const Options& options, LoaderSettings& settings) {
+  FORELOAD_TRY(const uint64_t bandwidth,
+               parse_size("--source-bandwidth", options.source_bandwidth));
+  FORELOAD_TRY(const double latency,
+               parse_milliseconds("--source-latency-ms", options.source_latency_ms));
+  if (bandwidth == 0 && latency == 0) return {};
+  settings.wrap_source = [bandwidth, latency](auto make, auto answered) {
+    return shape_source(std::move(make),
+                        {.bytes_per_second = static_cast<double>(bandwidth),
+                         .latency = std::chrono::microseconds(std::llround(latency * 1000))},
+                        std::move(answered));
+  };
+  return {};
+}
+
 Result<LoaderSettings> settings_of(const Options& options) {
   LoaderSettings settings;
   settings.dataset = options.dataset;
@@ -111,6 +130,7 @@ Result<LoaderSettings> settings_of(const Options& options) {
   FORELOAD_TRY(const double deadline, parse_rate("--deadline", options.deadline));
   settings.read_deadline = std::chrono::milliseconds(std::llround(deadline * 1000));
   FORELOAD_TRY(settings.io_engine, parse_io(options.io));
+  FORELOAD_CHECK(shape(options, settings));
   if (options.profile == "none") {
     settings.profile.emplace();
   } else if (!options.profile.empty()) {
@@ -134,6 +154,24 @@ class DeliveryDigest {
 
  private:
   Checksum64 hash_;
+};
+
+// Bytes delivered so far by seconds since the epoch began, at about sixty points of an epoch.
+class DeliveryCurve {
+ public:
+  explicit DeliveryCurve(uint64_t batches) : every_(batches / 60 + 1), batches_(batches) {}
+  void add(const EpochStats& epoch) {
+    if (epoch.batches % every_ == 0 || epoch.batches == batches_)
+      points_.push_back(
+          {std::chrono::duration<double>(Clock::now() - begin_).count(), epoch.bytes});
+  }
+  const Json& points() const { return points_; }
+
+ private:
+  uint64_t every_;
+  uint64_t batches_;
+  Clock::time_point begin_ = Clock::now();
+  Json points_ = Json::array();
 };
 
 void print_epoch(const EpochStats& epoch, const std::string& digest) {
@@ -298,6 +336,7 @@ Result<int> run(const Options& options) {
     DeliveryDigest digest;
     ProgressBar bar(fmt::format("epoch {}", epoch));
     const uint64_t batches = loader->batches_in(epoch);
+    DeliveryCurve curve(batches);
     while (true) {
       FORELOAD_TRY(const auto batch, loader->next());
       if (!batch) break;
@@ -309,12 +348,17 @@ Result<int> run(const Options& options) {
       }
       if (step_ms > 0)
         std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(step_ms));
+      curve.add(loader->epoch_stats());
       bar.update(loader->epoch_stats().batches, batches);
     }
     const std::string hex = options.no_digest ? "" : digest.hex();
     const EpochStats& stats = loader->epoch_stats();
     report["epochs"].push_back(Json::parse(to_json(stats, hex)));
-    if (run_file) FORELOAD_CHECK(run_file->append(report["epochs"].back().dump()));
+    if (run_file) {
+      Json record = report["epochs"].back();
+      record["curve"] = curve.points();
+      FORELOAD_CHECK(run_file->append(record.dump()));
+    }
     if (!options.json && !together) print_epoch(stats, hex);
   }
   const LoaderStats stats = loader->stats();
@@ -374,6 +418,10 @@ Run add_read(CLI::App& app) {
   verb->add_option("--on-error", options->on_error, "raise or skip (raise)");
   verb->add_option("--deadline", options->deadline, "seconds until a read is given up (30)");
   verb->add_option("--io", options->io, "auto, io_uring or threads (auto)");
+  verb->add_option("--source-bandwidth", options->source_bandwidth,
+                   "make the source slower: bytes a second, like 60MB (0: as it is)");
+  verb->add_option("--source-latency-ms", options->source_latency_ms,
+                   "and each read later by so much (0)");
   verb->add_option("--profile", options->profile,
                    "what foreload probe saved, to start from, or none "
                    "(~/.cache/foreload/profile.json if it is there)");
