@@ -21,11 +21,11 @@ $(shell [ -x $(python) ] || rm -rf .venv)
 
 FUZZ_SECONDS ?= 10
 
-.PHONY: help demo test build bench bench-engine lint sanitize fuzz soak
+.PHONY: help demo test build bench bench-engine bench-rivals lint sanitize fuzz soak
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-13s %s\n", $$1, $$2 }'
 
-demo: $(stamps)/package ## plan ImageNet-1k on 16 ranks with two placements and compare them
+demo: $(stamps)/package $(stamps)/plot-tools ## make photos, read them from slow storage, write a page about it; plan a large job
 	@scripts/demo.sh
 
 test: system-tests $(stamps)/dev-tools ## everything: C++ and Python tests, lint, sanitizers
@@ -42,6 +42,11 @@ bench: system-tests build-release ## build as shipped and run every benchmark
 
 bench-engine: system-tests build-release $(stamps)/package $(stamps)/dev-tools ## the engine against torch on slow storage
 	@$(python) bench/engine/run.py --out build/bench $(EXPERIMENTS)
+
+bench-rivals: system-tests build-release $(stamps)/package $(stamps)/dev-tools ## foreload beside other loaders, each in an environment of its own
+	@$(python) bench/rivals/install.py
+	@$(python) bench/rivals/run.py --out build/bench-rivals --picture docs/rivals.svg \
+	  --document docs/performance.md $(EXPERIMENTS)
 
 lint: $(stamps)/dev-tools ## clang-format, ruff, mypy
 	@echo "[lint] clang-format"
@@ -77,6 +82,8 @@ $(stamps)/venv: | system
 	@scripts/setup.sh venv
 $(stamps)/build-tools: pyproject.toml $(stamps)/venv
 	@scripts/setup.sh build-tools
+$(stamps)/plot-tools: $(stamps)/venv
+	@scripts/setup.sh plot-tools
 $(stamps)/dev-tools: requirements-dev.txt $(stamps)/venv
 	@scripts/setup.sh dev-tools
 $(stamps)/package: $(stamps)/build-tools $(sources)
