@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <latch>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -131,8 +132,60 @@ TEST(MemoryTierTest, SaysWhatFindingSamplesCosts) {
   for (uint64_t i = 0; i < 1000; ++i) places.push_back({i * 2, i, 1});
   const auto tier = MemoryTier::create(2000, 1000, places);
   ASSERT_TRUE(tier);
-  EXPECT_GE((*tier)->overhead(), 2000u * 4 + 1000 * 32);
-  EXPECT_LE((*tier)->overhead(), 2000u * 4 + 1000 * 32 + 256);
+  EXPECT_GE((*tier)->overhead(), 2000u * 4 + 1000 * 40);
+  EXPECT_LE((*tier)->overhead(), 2000u * 4 + 1000 * 40 + 512);
+}
+
+// What places leave free goes to others, as long as it lasts.
+TEST(MemoryTierTest, GuestsGetTheRoomThatIsLeft) {
+  const std::vector<ArenaPlace> places{{1, 0, 100}, {4, 250, 100}};
+  const auto tier = MemoryTier::create(10, 500, places);  // 150 bytes in each gap
+  ASSERT_TRUE(tier);
+  EXPECT_TRUE(put(**tier, 0, some_bytes(0, 150)));
+  EXPECT_FALSE((*tier)->owns(0));
+  EXPECT_TRUE(put(**tier, 2, some_bytes(2, 100)));
+  EXPECT_FALSE(put(**tier, 3, some_bytes(3, 100)));  // 50 are left
+  EXPECT_TRUE(put(**tier, 3, some_bytes(3, 50)));
+  EXPECT_FALSE(put(**tier, 2, some_bytes(7, 100))) << "it is there";
+  EXPECT_TRUE(put(**tier, 5, {}));
+  EXPECT_TRUE(put(**tier, 1, some_bytes(1, 100)));
+  EXPECT_TRUE(put(**tier, 4, some_bytes(4, 100)));
+  EXPECT_EQ((*tier)->used(), 500u);
+  for (const auto& [sample, size] :
+       std::map<uint64_t, size_t>{{0, 150}, {1, 100}, {2, 100}, {3, 50}, {4, 100}}) {
+    Bytes out(size);
+    EXPECT_EQ((*tier)->get(sample, out), Copied::hit) << sample;
+    EXPECT_EQ(out, some_bytes(sample, size)) << sample;
+  }
+}
+
+TEST(MemoryTierTest, TheRoomOfADroppedGuestIsGivenAgain) {
+  const auto tier = MemoryTier::create(10, 300, {});
+  ASSERT_TRUE(tier);
+  for (uint64_t sample = 0; sample < 3; ++sample)
+    ASSERT_TRUE(put(**tier, sample, some_bytes(sample, 100)));
+  (*tier)->drop(0);
+  (*tier)->drop(2);
+  EXPECT_FALSE(put(**tier, 3, some_bytes(3, 200))) << "not in one piece";
+  (*tier)->drop(1);
+  EXPECT_EQ((*tier)->used(), 0u);
+  EXPECT_TRUE(put(**tier, 3, some_bytes(3, 300)));
+  Bytes out(100);
+  EXPECT_EQ((*tier)->get(1, out), Copied::miss);
+  Bytes all(300);
+  EXPECT_EQ((*tier)->get(3, all), Copied::hit);
+  EXPECT_EQ(all, some_bytes(3, 300));
+}
+
+TEST(MemoryTierTest, ACorruptGuestGoes) {
+  const auto tier = MemoryTier::create(10, 100, {});
+  ASSERT_TRUE(tier);
+  ASSERT_TRUE(put(**tier, 7, some_bytes(7, 100)));
+  (*tier)->poke(7)[3] ^= std::byte{1};
+  Bytes out(100);
+  EXPECT_EQ((*tier)->get(7, out), Copied::corrupt);
+  EXPECT_FALSE((*tier)->holds(7));
+  EXPECT_TRUE(put(**tier, 8, some_bytes(8, 100))) << "its room is free";
 }
 
 TEST(MemoryTierTest, MayOwnNothing) {
@@ -156,14 +209,18 @@ TEST(MemoryTierTest, RefusesABudgetBeyondTheLimit) {
   expect_refused(tier, "lower the memory budget");
 }
 
-// Many threads on few samples: every hit must be one of the values somebody put, as a whole. The
-// thread sanitizer sees whether a put can overlap a copy out.
-TEST(MemoryTierTest, ThreadsMayDoEverythingAtOnce) {
+// Many threads on few samples, with places of their own or as guests: every hit must be one of the
+// values somebody put, as a whole. The thread sanitizer sees whether a put can overlap a copy out.
+class MemoryTierThreads : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(, MemoryTierThreads, testing::Bool(),
+                         [](const auto& guests) { return guests.param ? "Guests" : "Owned"; });
+
+TEST_P(MemoryTierThreads, MayDoEverythingAtOnce) {
   constexpr uint64_t kSamples = 3;
   constexpr uint64_t kVariants = 4;
   constexpr size_t kSize = 2000;
   std::vector<ArenaPlace> places;
-  for (uint64_t i = 0; i < kSamples; ++i) places.push_back({i, i * kSize, kSize});
+  for (uint64_t i = 0; i < kSamples && !GetParam(); ++i) places.push_back({i, i * kSize, kSize});
   const auto tier = MemoryTier::create(kSamples, kSamples * kSize, places);
   ASSERT_TRUE(tier);
   std::vector<Bytes> variants;
