@@ -9,7 +9,9 @@
 
 namespace foreload {
 
-Hands::Hands(unsigned threads) {
+Hands::Hands(unsigned threads, Now now)
+    : now_(now ? std::move(now)
+               : [] { return std::chrono::steady_clock::now().time_since_epoch(); }) {
   for (unsigned i = 0; i < std::max(1u, threads); ++i) {
     try {
       threads_.push_back(start_own_thread("foreload-hand", [this] { work(); }));
@@ -30,10 +32,15 @@ Hands::~Hands() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+void Hands::catch_up(Side& side, const Side& other, bool waits) {
+  if (!waits && side.running == 0) side.spent = std::max(side.spent, other.spent);
+}
+
 void Hands::copy(Job job) {
   {
     std::lock_guard lock(mutex_);
     if (stop_) return;
+    catch_up(own_, peers_, own_waits());
     copies_.push_back(std::move(job));
   }
   filled_.notify_one();
@@ -43,14 +50,25 @@ void Hands::decode(BatchPlace place, DecodeJob job) {
   {
     std::lock_guard lock(mutex_);
     if (stop_) return;
+    catch_up(own_, peers_, own_waits());
     decodes_.emplace(place, std::move(job));
+  }
+  filled_.notify_one();
+}
+
+void Hands::serve(Job job) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stop_) return;
+    catch_up(peers_, own_, !serves_.empty());
+    serves_.push_back(std::move(job));
   }
   filled_.notify_one();
 }
 
 Hands::Load Hands::load() const {
   std::lock_guard lock(mutex_);
-  return {running_, copies_.size() + decodes_.size()};
+  return {own_.running + peers_.running, copies_.size() + decodes_.size() + serves_.size()};
 }
 
 void Hands::work() {
@@ -59,25 +77,31 @@ void Hands::work() {
   while (true) {
     filled_.wait(lock, [this] { return stop_ || !idle(); });
     if (idle()) return;
-    Job copy;
+    Job job;
     DecodeJob decode;
-    if (!copies_.empty()) {
-      copy = std::move(copies_.front());
-      copies_.pop_front();
+    const bool for_peers = !serves_.empty() && (!own_waits() || peers_.spent < own_.spent);
+    std::deque<Job>& jobs = for_peers ? serves_ : copies_;
+    if (!jobs.empty()) {
+      job = std::move(jobs.front());
+      jobs.pop_front();
     } else {
       decode = std::move(decodes_.begin()->second);
       decodes_.erase(decodes_.begin());
     }
-    ++running_;
+    Side& side = for_peers ? peers_ : own_;
+    ++side.running;
     lock.unlock();
-    if (copy)
-      copy();
+    const auto begin = now_();
+    if (job)
+      job();
     else
       decode(scratch);
-    copy = nullptr;  // what they hold may take a while to let go
+    job = nullptr;  // what they hold may take a while to let go
     decode = nullptr;
+    const auto took = now_() - begin;
     lock.lock();
-    --running_;
+    --side.running;
+    side.spent += took;
   }
 }
 

@@ -3,8 +3,13 @@
 // A few threads that copy, checksum and decode for the engine, so that its loop only decides.
 // Copies go before decoding, because what is decoded next arrives through them, and are started in
 // the order given; of what waits to be decoded, the earliest place comes first.
+//
+// What peers asked for is done beside that: while both wait, the time that threads spend on either
+// is measured and kept equal, so that neither starves the other; while one does not need the
+// threads, the other has them all.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -29,8 +34,11 @@ class Hands {
     uint64_t waiting = 0;
   };
 
-  // At least one thread, or what the system gives.
-  explicit Hands(unsigned threads);
+  // Time for measuring, from any fixed moment on.
+  using Now = std::function<std::chrono::nanoseconds()>;
+
+  // At least one thread, or what the system gives. Without a clock, the system's.
+  explicit Hands(unsigned threads, Now now = {});
   // Finishes copies, which are short, and the job of each thread; forgets decoding that waits.
   ~Hands();
   Hands(const Hands&) = delete;
@@ -39,16 +47,28 @@ class Hands {
   // REQUIRES: the job does not throw. Any thread.
   void copy(Job job);
   void decode(BatchPlace place, DecodeJob job);
+  void serve(Job job);
   Load load() const;
 
  private:
+  // Work of one side, the own or that of peers.
+  struct Side {
+    std::chrono::nanoseconds spent{0};
+    uint64_t running = 0;
+  };
   void work();
-  bool idle() const { return copies_.empty() && decodes_.empty(); }
+  bool own_waits() const { return !copies_.empty() || !decodes_.empty(); }
+  bool idle() const { return !own_waits() && serves_.empty(); }
+  // A side that had nothing to do has not saved up time for that.
+  static void catch_up(Side& side, const Side& other, bool waits);
 
-  mutable std::mutex mutex_;  // guards the next four
+  const Now now_;
+  mutable std::mutex mutex_;  // guards the next six
   std::deque<Job> copies_;
   std::map<BatchPlace, DecodeJob> decodes_;
-  uint64_t running_ = 0;
+  std::deque<Job> serves_;
+  Side own_;
+  Side peers_;
   bool stop_ = false;
   std::condition_variable filled_;
   std::vector<std::thread> threads_;

@@ -16,8 +16,12 @@ void ReadQueue::push(QueuedRead read) {
 }
 
 std::optional<QueuedRead> ReadQueue::take() {
-  std::deque<QueuedRead>& queue = training_.empty() ? peers_ : training_;
+  // A loop that always reads must not make peers wait without end: they would take it for dead.
+  constexpr unsigned kAtMostInARow = 3;
+  const bool for_peer = !peers_.empty() && (training_.empty() || passed_over_ >= kAtMostInARow);
+  std::deque<QueuedRead>& queue = for_peer ? peers_ : training_;
   if (stopped_ || queue.empty()) return std::nullopt;
+  passed_over_ = for_peer || peers_.empty() ? 0 : passed_over_ + 1;
   QueuedRead read = std::move(queue.front());
   queue.pop_front();
   if (training_.empty() && peers_.empty()) quiet_.notify_all();

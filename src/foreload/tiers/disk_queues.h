@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the disk tier was asked to do and has not begun: its scheduler. Reads of the training loop
-// go before reads for peers; the writer asks for a quiet moment before it takes the disk, and gets
-// one at the latest after a short wait, so that steady reading slows writing down but does not stop
-// it. Any thread may use them.
+// go before reads for peers, of which one in four goes first while both wait; the writer asks for a
+// quiet moment before it takes the disk, and gets one at the latest after a short wait, so that
+// steady reading slows writing down but does not stop it. Any thread may use them.
 #pragma once
 
 #include <chrono>
@@ -50,6 +50,7 @@ class ReadQueue {
   std::condition_variable quiet_;
   std::deque<QueuedRead> training_;
   std::deque<QueuedRead> peers_;
+  unsigned passed_over_ = 0;  // reads of the training loop since the last one for peers
   bool stopped_ = false;
 };
 
