@@ -26,6 +26,7 @@ struct ClusterSettings {
   RunTime step = std::chrono::milliseconds(4);  // the loop computes so long per batch
   double refuse_share = 0;                      // of copies that a tier does not take
   bool in_step = true;                          // all ranks finish a step before the next
+  uint32_t ranks_per_host = 1;                  // that read each other's memory in place
   uint64_t seed = 1;
 };
 
@@ -37,10 +38,11 @@ class Cluster {
       PolicySettings own = settings.policy;
       own.rank = rank;
       own.peers = true;
+      for (uint32_t other = 0; other < plan_->job().ranks; ++other)
+        if (other != rank && same_host(rank, other)) own.neighbours.push_back(other);
       ranks_.push_back(std::make_unique<Rank>(*this, rank, own));
     }
-    for (const Held& held : plan_->job().held)
-      ranks_[held.rank]->tiers[held.tier].insert(held.sample);
+    for (const Held& held : plan_->job().held) ranks_[held.rank]->keep(held.sample, held.tier);
     for (auto& rank : ranks_) rank->begin();
   }
 
@@ -53,8 +55,17 @@ class Cluster {
       due.what();
     }
   }
+  bool same_host(uint32_t a, uint32_t b) const {
+    return a / settings_.ranks_per_host == b / settings_.ranks_per_host;
+  }
   void at(RunTime when, std::function<void()> what) {
     agenda_.push({when, next_++, std::move(what)});
+  }
+  // As soon as it is so.
+  void once(std::function<bool()> condition, std::function<void()> what) {
+    if (condition()) return what();
+    at(now_ + std::chrono::microseconds(100),
+       [this, condition = std::move(condition), what = std::move(what)] { once(condition, what); });
   }
   void kill(uint32_t rank) {
     ranks_[rank]->dead = true;
@@ -68,11 +79,15 @@ class Cluster {
   void wake(uint32_t rank) {
     ranks_[rank]->stopped = false;
     for (auto& missed : std::exchange(ranks_[rank]->missed, {})) missed();
+    for (auto& other : ranks_) other->send_held_up(rank);
   }
   void cut(uint32_t a, uint32_t b) {
     cut_.insert({a, b});
     cut_.insert({b, a});
   }
+
+  // Its answers take so much longer.
+  void slow_down(uint32_t rank, RunTime by) { ranks_[rank]->slower_by = by; }
 
   // What was sent meanwhile is lost.
   void mend(uint32_t a, uint32_t b) {
@@ -135,13 +150,29 @@ class Cluster {
         });
       } else if (a.from.kind == Origin::Kind::tier) {
         later(std::chrono::microseconds(50), [this, sample, a] {
-          end_read(a.request,
-                   tiers[a.from.number].contains(sample) ? ReadEnd::ok : ReadEnd::missing);
+          end_read(a.request, holds(sample, a.from.number) ? ReadEnd::ok : ReadEnd::missing);
+        });
+      } else if (a.from.kind == Origin::Kind::neighbour) {
+        later(std::chrono::microseconds(10), [this, a] {
+          const bool there = in_memory_of_neighbour(a.from.number, a.sample);
+          if (there) ++cluster.read_in_place_;
+          end_read(a.request, there ? ReadEnd::ok : ReadEnd::missing);
         });
       } else {
         EXPECT_FALSE(dropped.contains(a.from.number)) << "asked a peer that counts as dead";
+        ++cluster.requests_;
         send(a.from.number, event::PeerRequest{rank, sample, a.request});
       }
+    }
+    // Also of one that is stopped, or dead and not known to be.
+    bool in_memory_of_neighbour(uint32_t number, uint64_t sample) const {
+      for (const auto& other : cluster.ranks_) {
+        if (other->rank == rank || !cluster.same_host(rank, other->rank) ||
+            dropped.contains(other->rank) || (number != kNoOwner && number != other->rank))
+          continue;
+        if (other->holds(sample, 0)) return true;
+      }
+      return false;
     }
     void end_read(uint64_t id, ReadEnd end) {
       const auto found = reads.find(id);
@@ -165,16 +196,31 @@ class Cluster {
       const bool ok =
           static_cast<double>(cluster.random_() % 1000) >= 1000 * cluster.settings_.refuse_share;
       later(std::chrono::microseconds(20), [this, sample, tier, ok] {
-        if (ok) tiers[tier].insert(sample);
+        if (ok) keep(sample, tier);
         tell(event::Placed{sample, tier, ok});
       });
     }
+    bool holds(uint64_t sample, uint32_t tier) const {
+      const auto found = tiers.find(tier);
+      return found != tiers.end() && found->second.contains(sample);
+    }
+    void keep(uint64_t sample, uint32_t tier) {
+      if (!tiers[tier].insert(sample).second) return;
+      bytes[tier] += cluster.plan_->sizes()[sample];
+      EXPECT_LE(bytes[tier], cluster.plan_->capacities().at(rank, tier)) << "a tier is too full";
+    }
+    void forget(uint64_t sample, uint32_t tier) {
+      if (tiers[tier].erase(sample) > 0) bytes[tier] -= cluster.plan_->sizes()[sample];
+    }
     void carry(action::Place& a) { place(a.sample, a.tier); }
     void carry(action::PlacePushed& a) { place(a.sample, a.tier); }
-    void carry(action::Evict& a) { tiers[a.tier].erase(a.sample); }
+    void carry(action::Evict& a) { forget(a.sample, a.tier); }
     void carry(action::Copy& a) { filled[a.to] = filled.at(a.from); }
     void carry(action::Substitute& a) { filled[a.to] = filled.at(a.from); }
-    void carry(action::LoseTier& a) { tiers[a.tier].clear(); }
+    void carry(action::LoseTier& a) {
+      tiers[a.tier].clear();
+      bytes[a.tier] = 0;
+    }
     void carry(action::Deliver& a) {
       const action::OpenBatch& batch = open.at(a.batch);
       if (lists.size() <= batch.epoch) lists.resize(batch.epoch + 1);
@@ -219,16 +265,31 @@ class Cluster {
     void carry(action::CloseBatch& a) { open.erase(a.batch); }
     void carry(action::Serve& a) {
       later(std::chrono::microseconds(30), [this, a] {
-        const bool ok = tiers[a.tier].contains(a.sample);
-        if (ok && !dead && !stopped) reply(a.rank, a.request, ReadEnd::ok);
-        tell(event::Served{a.rank, a.request, a.sample, a.tier, ok});
+        const bool ok = holds(a.sample, a.tier);
+        // Who is stopped takes nothing: it stays here.
+        if (ok && cluster.ranks_[a.rank]->stopped && !dropped.contains(a.rank))
+          held_up.push_back(a);
+        else
+          send(a, ok);
       });
+    }
+    void send(const action::Serve& a, bool ok) {
+      if (ok && !dead && !stopped) reply(a.rank, a.request, ReadEnd::ok);
+      tell(event::Served{a.rank, a.request, a.sample, a.tier, ok});
+    }
+    void send_held_up(uint32_t to) {
+      for (const action::Serve& a : std::exchange(held_up, {})) {
+        if (a.rank == to)
+          send(a, true);
+        else
+          held_up.push_back(a);
+      }
     }
     void carry(action::Refuse& a) { reply(a.rank, a.request, ReadEnd::missing); }
     void reply(uint32_t to, uint64_t request, ReadEnd end) {
       if (dropped.contains(to)) return;
       Rank& peer = *cluster.ranks_[to];
-      later(cluster.settings_.network_time, [this, &peer, request, end] {
+      later(cluster.settings_.network_time + slower_by, [this, &peer, request, end] {
         if (dead || peer.dropped.contains(rank) || cluster.cut_.contains({rank, peer.rank})) return;
         peer.tell(event::PeerHeard{rank});
         if (peer.stopped)
@@ -241,6 +302,7 @@ class Cluster {
     void carry(action::SendPush& a) {
       EXPECT_TRUE(held.contains(a.push));
       ++cluster.pushes_;
+      if (cluster.on_push_) cluster.on_push_(rank, a.rank);
       // The peer sees numbers that are unique among all senders.
       send(a.rank, event::PeerPush{rank, a.sample, a.push});
     }
@@ -255,7 +317,10 @@ class Cluster {
         peer.send(rank, event::PeerHeard{peer.rank});
       });
     }
-    void carry(action::DropPeer& a) { dropped.insert(a.rank); }
+    void carry(action::DropPeer& a) {
+      dropped.insert(a.rank);
+      later(RunTime(0), [this, to = a.rank] { send_held_up(to); });
+    }
 
     Cluster& cluster;
     const uint32_t rank;
@@ -266,6 +331,8 @@ class Cluster {
     std::vector<Action> todo;
     std::map<uint64_t, action::Read> reads;
     std::map<uint32_t, std::set<uint64_t>> tiers;
+    std::map<uint32_t, uint64_t> bytes;  // by tier
+    std::vector<action::Serve> held_up;  // on their way to ranks that are stopped
     std::map<uint64_t, action::OpenBatch> open;
     std::map<BatchPlace, uint64_t> filled;
     std::vector<std::vector<uint64_t>> lists;  // by epoch
@@ -276,6 +343,7 @@ class Cluster {
     std::set<uint64_t> held;
     std::set<uint32_t> dropped;
     std::optional<RunTime> timer;
+    RunTime slower_by{0};
     RunTime waiting_since{0};
     RunTime longest_wait{0};
   };
@@ -329,6 +397,9 @@ class Cluster {
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<uint64_t, uint64_t> source_reads_;
   uint64_t pushes_ = 0;
+  std::function<void(uint32_t from, uint32_t to)> on_push_;  // as one leaves
+  uint64_t requests_ = 0;
+  uint64_t read_in_place_ = 0;
   std::set<std::pair<uint32_t, uint32_t>> cut_;
 };
 

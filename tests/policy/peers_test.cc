@@ -13,6 +13,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+// A few batches ahead, so that an epoch is nearly over before the next one begins.
+ClusterSettings narrow() {
+  ClusterSettings settings;
+  settings.policy.window_bytes = 1024;
+  return settings;
+}
+
 Job cluster_job(uint32_t ranks, uint64_t epochs, uint64_t memory_per_rank) {
   Job job = job_of(epochs, memory_per_rank);
   job.ranks = ranks;
@@ -120,6 +127,148 @@ TEST(Peers, ACutLinkIsNotTheEnd) {
   }
 }
 
+// Samples of a dead rank that others have replicas of are live copies: the source is left alone.
+TEST(Peers, ReplicasStandInForTheDead) {
+  const auto plan = plan_of(cluster_job(3, 6, 10'000), *Sizes::uniform(90, 100));
+  Cluster cluster(plan, narrow());
+  cluster.once([&] { return cluster.ranks_[1]->lists.size() == 4; }, [&] { cluster.kill(1); });
+  cluster.run();
+  for (const uint32_t rank : {0u, 2u}) cluster.expect_lists(rank);
+  uint64_t alone = 0;  // owned by the dead, and nobody else had read it yet
+  for (uint64_t sample = 0; sample < 90; ++sample) {
+    if (plan->placement().owner(sample).rank != 1) continue;
+    bool another = false;
+    for (uint32_t epoch = 0; epoch < 3; ++epoch)
+      another = another || plan->table()->reader(epoch, sample) != 1;
+    if (!another) ++alone;
+  }
+  EXPECT_LE(cluster.source_reads(), 90 + alone + 2);
+  EXPECT_GT(cluster.ranks_[0]->policy.totals().adopted, 0u);
+}
+
+TEST(Peers, KeepTheReplicasThatThePlanWants) {
+  const auto plan = plan_of(cluster_job(2, 8, 7000), *Sizes::uniform(100, 100));
+  Cluster cluster(plan, narrow());
+  cluster.run();
+  EXPECT_EQ(cluster.source_reads(), 100u);
+  uint64_t replicas = 0;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    const PolicyTotals totals = cluster.ranks_[rank]->policy.totals();
+    EXPECT_GT(totals.replicas, 10u);
+    EXPECT_EQ(totals.gave_way, 0u);
+    replicas += totals.replicas;
+  }
+  // Each is asked for once, and what is not kept whenever it is read.
+  EXPECT_LE(cluster.requests_, plan->traffic().peer[0].reads + replicas);
+}
+
+// Adopted samples go before replicas, and the source is read once more for them, not every epoch.
+TEST(Peers, ReplicasGiveWayToWhatTheDeadHeld) {
+  const auto plan = plan_of(cluster_job(4, 12, 3800), *Sizes::uniform(100, 100));
+  Cluster cluster(plan, narrow());
+  uint64_t before = 0;
+  cluster.once([&] { return cluster.ranks_[2]->lists.size() == 6; },
+               [&] {
+                 before = cluster.source_reads();
+                 cluster.kill(2);
+               });
+  cluster.run();
+  EXPECT_EQ(before, 100u);
+  uint64_t owned = 0;
+  uint64_t gave_way = 0;
+  for (uint64_t sample = 0; sample < 100; ++sample)
+    if (plan->placement().owner(sample).rank == 2) ++owned;
+  for (const uint32_t rank : {0u, 1u, 3u}) {
+    cluster.expect_lists(rank);
+    gave_way += cluster.ranks_[rank]->policy.totals().gave_way;
+  }
+  EXPECT_LE(cluster.source_reads(), 100 + owned + 3);
+  EXPECT_GT(gave_way, 0u);
+}
+
+TEST(Peers, WithoutEqualRoomTheRoomyAdopt) {
+  Job job = cluster_job(4, 6, 0);
+  job.tiers.clear();
+  for (const uint64_t memory : {2600u, 2600u, 2600u, 5400u})
+    job.tiers.push_back({{"memory", memory, 1}});
+  const auto plan = plan_of(job, *Sizes::uniform(100, 100));
+  Cluster cluster(plan, {});
+  cluster.at(milliseconds(70), [&] { cluster.kill(1); });
+  cluster.run();
+  for (const uint32_t rank : {0u, 2u, 3u}) cluster.expect_lists(rank);
+  uint64_t owned = 0;
+  for (uint64_t sample = 0; sample < 100; ++sample)
+    if (plan->placement().owner(sample).rank == 1) ++owned;
+  EXPECT_LE(cluster.source_reads(), 100 + owned + 6);
+}
+
+TEST(Peers, ReadMemoryOfTheirHostInPlace) {
+  const auto plan = plan_of(cluster_job(4, 5, 2500), *Sizes::uniform(100, 100));
+  ClusterSettings settings = narrow();
+  settings.ranks_per_host = 2;
+  Cluster cluster(plan, settings);
+  cluster.run();
+  for (uint32_t rank = 0; rank < 4; ++rank) cluster.expect_lists(rank);
+  EXPECT_EQ(cluster.source_reads(), 100u);
+  uint64_t of_neighbours = 0;
+  uint64_t of_others = 0;
+  for (uint32_t epoch = 1; epoch < 5; ++epoch) {
+    for (uint64_t sample = 0; sample < 100; ++sample) {
+      const uint32_t owner = plan->placement().owner(sample).rank;
+      const uint32_t reader = plan->table()->reader(epoch, sample);
+      if (owner != reader) ++(owner / 2 == reader / 2 ? of_neighbours : of_others);
+    }
+  }
+  // What is not there yet at the border of the first two epochs is asked for.
+  EXPECT_LE(cluster.read_in_place_, of_neighbours);
+  EXPECT_GE(cluster.read_in_place_, of_neighbours - 5);
+  EXPECT_EQ(cluster.requests_, of_others + of_neighbours - cluster.read_in_place_);
+}
+
+// Nobody is asked for what lies in memory on the same host, so nobody need answer.
+TEST(Peers, AStoppedNeighbourIsStillRead) {
+  const auto plan = plan_of(cluster_job(2, 6, 5200), *Sizes::uniform(100, 100));
+  ClusterSettings settings = narrow();
+  settings.ranks_per_host = 2;
+  settings.in_step = false;
+  Cluster cluster(plan, settings);
+  cluster.once([&] { return cluster.ranks_[0]->lists.size() == 3; }, [&] { cluster.stop(1); });
+  cluster.run();
+  cluster.expect_lists(0);
+  EXPECT_EQ(cluster.ranks_[0]->policy.totals().dead_peers, 0u);
+  EXPECT_LT(cluster.ranks_[0]->longest_wait, seconds(1));
+}
+
+// A rank that asked for a lot and is stopped takes nothing of it: the others are served meanwhile.
+TEST(Peers, WhoTakesNothingKeepsNobodyWaiting) {
+  Job job = cluster_job(4, 4, 0);
+  job.tiers.clear();  // one has everything
+  for (const uint64_t memory : {10'000u, 0u, 0u, 0u}) job.tiers.push_back({{"memory", memory, 1}});
+  const auto plan = plan_of(job, *Sizes::uniform(100, 100));
+  ClusterSettings settings;
+  settings.in_step = false;
+  settings.policy.serve_bytes = 300;
+  settings.policy.window_bytes = 2000;
+  settings.policy.hedge_share = 0;
+  Cluster cluster(plan, settings);
+  auto asks = [&] {
+    const auto& reads = cluster.ranks_[2]->reads;
+    return cluster.ranks_[0]->bytes[0] == 10'000 && reads.size() >= 4 &&
+           std::all_of(reads.begin(), reads.end(), [](const auto& read) {
+             return read.second.from.kind == Origin::Kind::peer;
+           });
+  };
+  cluster.once(asks, [&] { cluster.stop(2); });
+  cluster.run();
+  EXPECT_TRUE(cluster.ranks_[2]->stopped);
+  for (const uint32_t rank : {0u, 1u, 3u}) {
+    cluster.expect_lists(rank);
+    EXPECT_LT(cluster.ranks_[rank]->longest_wait, seconds(1));
+  }
+  // And it is found out, although it owes nothing but to take what it asked for.
+  EXPECT_EQ(cluster.ranks_[0]->policy.totals().dead_peers, 1u);
+}
+
 // Whatever dies and whenever: who goes on gets exactly its samples, and in time.
 void run_with_deaths(uint64_t seed) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -140,6 +289,7 @@ void run_with_deaths(uint64_t seed) {
   settings.policy.push_bytes = random() % 5000;
   settings.policy.serve_bytes = random() % 5000;
   settings.policy.decode = random() % 2 == 0;
+  settings.ranks_per_host = static_cast<uint32_t>(1 + random() % 3);
   const auto plan = plan_of(job, *Sizes::of(sizes));
   Cluster cluster(plan, settings);
   std::set<uint32_t> gone;

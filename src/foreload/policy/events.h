@@ -15,11 +15,13 @@
 
 namespace foreload {
 
-// Where a copy of a sample is.
+// Where a copy of a sample is. `peer` is asked for it; the memory of a `neighbour`, a rank on the
+// same host, is read in place.
 struct Origin {
-  enum class Kind : uint8_t { source, tier, peer };
+  enum class Kind : uint8_t { source, tier, peer, neighbour };
   Kind kind = Kind::source;
-  uint32_t number = 0;  // tier, or rank of the peer
+  uint32_t number =
+      0;  // tier, or rank of the peer or neighbour; kNoOwner: any neighbour that has it
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
@@ -112,11 +114,13 @@ struct Served {
   uint32_t tier;
   bool ok;
 };
-// A peer has pushed a sample; its bytes wait until the push is answered.
+// A peer has pushed a sample; its bytes wait until the push is answered. Not `intact`: they are not
+// what was sent.
 struct PeerPush {
   uint32_t rank;
   uint64_t sample;
   uint64_t push;
+  bool intact = true;
 };
 // A peer has answered a push of ours.
 struct PushAnswered {

@@ -42,6 +42,7 @@ void Policy::look_after_late_reads(RunTime now, Actions& actions) {
       give_up_tier_read(slot, now, actions);
       continue;
     }
+    if (request.from.kind == Origin::Kind::neighbour) continue;  // a copy in memory: it ends soon
     if (request.rival != kAlone || age < late_after(request) || !may_hedge(request.sample))
       continue;
     // Only what the next batch waits for.

@@ -1,61 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the policy that deals with peers: who keeps a sample, what this rank serves, pushes
-// and waits for, and who is dead.
+// The part of the policy that deals with peers: what this rank serves, pushes and waits for, and
+// who is dead.
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <utility>
 
-#include "foreload/base/random.h"
 #include "foreload/policy/policy.h"
 
 namespace foreload {
-
-void Policy::begin_peers() {
-  const uint32_t ranks = plan_->job().ranks;
-  const uint64_t samples = plan_->sizes().samples();
-  peers_.resize(ranks);
-  for_peer_.resize(ranks);
-  peer_limiters_.assign(ranks, Limiter(settings_.peer_limiter));
-  came_.resize(samples);
-  cut_off_.resize(samples);
-  seen_.resize(samples);
-  unsure_ = settings_.given_lists;
-  for (const Held& copy : plan_->job().held) {
-    seen_[copy.sample] = true;
-    if (copy.rank == settings_.rank) came_[copy.sample] = true;
-  }
-  for (uint32_t tier = 0; tier < tiers_.size(); ++tier)
-    spare_.push_back(plan_->capacities().at(settings_.rank, tier));
-  for (uint64_t sample = 0; sample < samples; ++sample) {
-    const Owner owner = plan_->placement().owner(sample);
-    if (owner.rank != settings_.rank) continue;
-    const uint64_t size = plan_->sizes()[sample];
-    spare_[owner.tier] -= std::min(spare_[owner.tier], size);
-    const uint32_t backing = plan_->placement().backing(sample);
-    if (backing != kNoTier) spare_[backing] -= std::min(spare_[backing], size);
-  }
-}
-
-uint32_t Policy::keeper_of(uint64_t sample) const {
-  const uint32_t owner = plan_->placement().owner(sample).rank;
-  if (owner == kNoOwner || unkept_[sample]) return kNoOwner;
-  if (owner == settings_.rank || peers_[owner].up) return owner;
-  // What the dead owned goes to the survivor that a hash names: all who know of the same deaths
-  // name the same, and the others only ask in vain.
-  uint32_t best = settings_.rank;
-  uint64_t most = 0;
-  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
-    if (rank != settings_.rank && !peers_[rank].up) continue;
-    const uint64_t score = mix64(mix64(sample) + rank);
-    if (score >= most) {
-      most = score;
-      best = rank;
-    }
-  }
-  return best;
-}
 
 uint32_t Policy::first_reader(uint64_t sample) const {
   const ReaderTable* table = plan_->table();
@@ -65,21 +19,6 @@ uint32_t Policy::first_reader(uint64_t sample) const {
     if (rank < table->ranks()) return rank;
   }
   return kNoOwner;
-}
-
-// The tier that has room for a sample of a dead rank, or has it.
-uint32_t Policy::adopting_tier(uint64_t sample) const {
-  if (const auto found = adopted_.find(sample); found != adopted_.end())
-    return tier_alive_[found->second] ? found->second : kNoTier;
-  for (uint32_t tier = 0; tier < spare_.size(); ++tier)
-    if (tier_alive_[tier] && spare_[tier] >= plan_->sizes()[sample]) return tier;
-  return kNoTier;
-}
-
-void Policy::adopt(uint64_t sample, uint32_t tier) {
-  if (!adopted_.emplace(sample, tier).second) return;
-  spare_[tier] -= plan_->sizes()[sample];
-  ++totals_.adopted;
 }
 
 bool Policy::was_read(uint64_t sample) const {
@@ -115,8 +54,7 @@ void Policy::mark_cut_off(const KnownEpoch& known, const Sharding& sharding) {
 
 // Whether the first reader of a sample that this rank owns will push it.
 bool Policy::may_expect(uint64_t sample) const {
-  if (unsure_ || came_[sample] || plan_->placement().owner(sample).rank != settings_.rank)
-    return false;
+  if (unsure_ || came_[sample] || !is_owner(sample)) return false;
   const uint32_t from = first_reader(sample);
   return from != kNoOwner && from != settings_.rank && peers_[from].up && !peers_[from].late &&
          tier_alive_[plan_->placement().owner(sample).tier];
@@ -146,7 +84,7 @@ void Policy::handle(const event::PeerRequest& e, RunTime now, Actions& actions) 
   peers_[e.rank].heard = now;
   const Ask ask{e.rank, e.request, now};
   if (copies_[e.sample] != 0) return serve({ask, e.sample}, actions);
-  const bool own = plan_->placement().owner(e.sample).rank == settings_.rank;
+  const bool own = is_owner(e.sample);
   if (on_its_way_[e.sample] == OnItsWay::no) {
     if (may_expect(e.sample)) {
       expect(e.sample);
@@ -191,36 +129,59 @@ void Policy::answer_parked(uint64_t sample, Actions& actions) {
 }
 
 void Policy::serve(const ToServe& wanted, Actions& actions) {
-  const uint64_t size = plan_->sizes()[wanted.sample];
-  if (!to_serve_.empty() || (serving_bytes_ > 0 && serving_bytes_ + size > settings_.serve_bytes)) {
+  if (may_send(wanted))
+    send(wanted, actions);
+  else
     to_serve_.push_back(wanted);
-    return;
-  }
+}
+
+// Bounded in all, but everybody who asks has one sample under way: a peer that takes nothing keeps
+// nobody else waiting.
+bool Policy::may_send(const ToServe& wanted) const {
+  return !sending_.contains(wanted.ask.rank) ||
+         serving_bytes_ + plan_->sizes()[wanted.sample] <= settings_.serve_bytes;
+}
+
+void Policy::send(const ToServe& wanted, Actions& actions) {
+  const uint64_t size = plan_->sizes()[wanted.sample];
+  const auto [sending, is_first] = sending_.try_emplace(wanted.ask.rank);
+  if (is_first) sending->second.since = now_;
+  sending->second.bytes += size;
+  ++sending->second.samples;
   serving_bytes_ += size;
   actions.push_back(action::Serve{wanted.ask.rank, wanted.ask.number, wanted.sample,
                                   static_cast<uint32_t>(std::countr_zero(copies_[wanted.sample]))});
 }
 
-void Policy::handle(const event::Served& e, RunTime, Actions& actions) {
+void Policy::handle(const event::Served& e, RunTime now, Actions& actions) {
   if (!with_peers()) return;
-  serving_bytes_ -= plan_->sizes()[e.sample];
+  const uint64_t size = plan_->sizes()[e.sample];
+  serving_bytes_ -= size;
+  const auto sending = sending_.find(e.rank);
+  sending->second.bytes -= size;
+  sending->second.since = now;
+  if (--sending->second.samples == 0) sending_.erase(sending);
   if (e.ok) {
     ++totals_.served;
   } else {
-    copies_.remove(e.sample, e.tier);
+    forget_copy(e.sample, e.tier);
     to_serve_.push_front({{e.rank, e.request}, e.sample});  // from another copy, or refused
   }
-  std::deque<ToServe> waiting = std::exchange(to_serve_, {});
-  while (!waiting.empty() && to_serve_.empty()) {
-    const ToServe next = waiting.front();
-    waiting.pop_front();
-    if (!peers_[next.ask.rank].up) continue;
-    if (copies_[next.sample] != 0)
-      serve(next, actions);
+  // Whoever may be sent something, those who have waited longest first.
+  for (auto next = to_serve_.begin(); next != to_serve_.end();) {
+    const ToServe wanted = *next;
+    const bool up = peers_[wanted.ask.rank].up;
+    if (up && copies_[wanted.sample] != 0 && !may_send(wanted)) {
+      ++next;
+      continue;
+    }
+    next = to_serve_.erase(next);
+    if (!up) continue;
+    if (copies_[wanted.sample] != 0)
+      send(wanted, actions);
     else
-      refuse(next.ask, actions);
+      refuse(wanted.ask, actions);
   }
-  to_serve_.insert(to_serve_.end(), waiting.begin(), waiting.end());
 }
 
 // Pushes to this rank.
@@ -234,7 +195,7 @@ void Policy::handle(const event::PeerPush& e, RunTime now, Actions& actions) {
     actions.push_back(action::AnswerPush{e.rank, e.push, PushEnd::kept});
     return;
   }
-  if (!keeps(e.sample, tier)) {
+  if (!e.intact || !keeps(e.sample, tier)) {
     actions.push_back(action::AnswerPush{e.rank, e.push, PushEnd::refused});
     if (on_its_way_[e.sample] == OnItsWay::expected) end_expecting(e.sample, actions);
     return;
@@ -246,9 +207,10 @@ void Policy::handle(const event::PeerPush& e, RunTime now, Actions& actions) {
   if (on_its_way_[e.sample] == OnItsWay::placing) return;
   expected_.erase(e.sample);
   if (on_its_way_[e.sample] != OnItsWay::arriving) on_its_way_[e.sample] = OnItsWay::placing;
-  const bool own = plan_->placement().owner(e.sample).rank == settings_.rank;
-  if (!own) adopt(e.sample, tier);
+  const bool own = is_owner(e.sample);
+  if (!own) adopt(e.sample, tier, actions);
   auto place_on = [&](uint32_t where) {
+    if (!own) ++arriving_guests_[e.sample];
     if (where > 0) placing_bytes_ += plan_->sizes()[e.sample];
     actions.push_back(action::PlacePushed{e.rank, e.push, e.sample, where});
   };
@@ -321,7 +283,7 @@ void Policy::end_push(std::map<uint64_t, OutgoingPush>::iterator push, bool kept
 // Life and death.
 
 bool Policy::peers_owe_something() const {
-  return !expected_.empty() || !pushes_.empty() || !parked_.empty();
+  return !expected_.empty() || !pushes_.empty() || !parked_.empty() || !sending_.empty();
 }
 
 void Policy::look_after_peers(Actions& actions) {
@@ -359,6 +321,8 @@ void Policy::look_after_peers(Actions& actions) {
     peers_[expected_.at(sample).from].late = true;
     end_expecting(sample, actions);
   }
+  for (const auto& [rank, sending] : sending_)
+    if (peers_[rank].up) owes(rank, sending.since);  // to take what it asked for
   for (auto asks = parked_.begin(); asks != parked_.end();) {
     std::vector<Ask>& waiting = asks->second;
     while (!waiting.empty() && now_ - waiting.front().since >= settings_.push_patience) {
@@ -399,6 +363,7 @@ void Policy::lose_peer(uint32_t rank, Actions& actions) {
   peer.up = false;
   ++totals_.dead_peers;
   actions.push_back(action::DropPeer{rank});
+  take_over_replicas();
   drop_asks_of(rank);
   peer.pushes.clear();
   for (auto push = pushes_.begin(); push != pushes_.end();) {
@@ -447,6 +412,7 @@ void Policy::forget_peers_work(Actions& actions) {
   unsure_ = true;
   for (auto& queued : for_peer_) queued.clear();
   peers_wanted_.clear();
+  for_neighbours_.clear();
   for (const auto& [sample, expected] : expected_) on_its_way_[sample] = OnItsWay::no;
   expected_.clear();
   for (const auto& [sample, asks] : parked_) {

@@ -16,6 +16,7 @@ Policy::Policy(std::shared_ptr<const Plan> plan, PolicySettings settings,
       settings_(std::move(settings)),
       source_(settings_.source_limiter),
       tier_paces_(plan_->capacities().tiers()),
+      neighbour_limiter_({256, 256, 256}),  // memory: nothing to find out
       tier_alive_(plan_->capacities().tiers(), true),
       late_in_a_row_(plan_->capacities().tiers()),
       copies_(plan_->sizes().samples(), plan_->capacities().tiers()),
@@ -52,6 +53,8 @@ Limiter& Policy::limiter_of(Origin from) {
       return tiers_[from.number];
     case Origin::Kind::peer:
       return peer_limiters_[from.number];
+    case Origin::Kind::neighbour:
+      return neighbour_limiter_;
     case Origin::Kind::source:
       break;
   }
@@ -64,6 +67,8 @@ Pace& Policy::pace_of(Origin from) {
       return tier_paces_[from.number];
     case Origin::Kind::peer:
       return peer_pace_;
+    case Origin::Kind::neighbour:
+      return neighbour_pace_;
     case Origin::Kind::source:
       break;
   }
@@ -157,6 +162,9 @@ void Policy::handle(const event::ReadEnded& e, RunTime now, Actions& actions) {
     lose_copy(request, e.end, actions);
   } else if (request.rival != kAlone) {
     leave_to_rival(request);
+  } else if (request.from.kind == Origin::Kind::neighbour) {
+    entry_of(request.place)->state = State::waiting;
+    ask_keeper(request.place, actions);
   } else if (request.from.kind == Origin::Kind::peer) {
     // The owner does not have it: it is this rank's turn to read it.
     entry_of(request.place)->state = State::waiting;
@@ -193,7 +201,8 @@ void Policy::arrived(const Request& request, uint64_t id, Actions& actions) {
   }
   // A hedge for a copy in a tier that took too long: the copy is still there.
   if (request.hedge && on_its_way_[request.sample] != OnItsWay::arriving) return;
-  on_its_way_[request.sample] = keep ? OnItsWay::placing : OnItsWay::no;
+  const bool replica = !keep && may_replicate(request, tier);
+  on_its_way_[request.sample] = keep || replica ? OnItsWay::placing : OnItsWay::no;
   if (keep) {
     keep_here(request, id, tier, actions);
   } else if (with_peers()) {
@@ -201,7 +210,12 @@ void Policy::arrived(const Request& request, uint64_t id, Actions& actions) {
     const bool peer_has_it = request.hedge && request.rival != kAlone &&
                              requests_[request.rival].from.kind == Origin::Kind::peer;
     if (request.from.kind == Origin::Kind::source && !peer_has_it) push(request, id, actions);
-    answer_parked(request.sample, actions);  // it was to be adopted, and there is no room any more
+    if (replica) {
+      spare_[tier] -= plan_->sizes()[request.sample];
+      place(request, id, tier, actions);
+    } else {  // it was to be adopted, and there is no room any more
+      answer_parked(request.sample, actions);
+    }
   }
   // Without a place of its own the bytes reach waiters through the tier.
   const auto waiting = waiters_.find(request.sample);
@@ -218,8 +232,7 @@ void Policy::keep_here(const Request& request, uint64_t id, uint32_t tier, Actio
   if (with_peers()) {
     came_[request.sample] = true;
     peers_[settings_.rank].late = false;
-    if (plan_->placement().owner(request.sample).rank != settings_.rank)
-      adopt(request.sample, tier);
+    if (!is_owner(request.sample)) adopt(request.sample, tier, actions);
   }
   place(request, id, tier, actions);
   const uint32_t backing = plan_->placement().backing(request.sample);
@@ -250,13 +263,15 @@ void Policy::handle(const event::Decoded& e, RunTime now, Actions& actions) {
 
 void Policy::place(const Request& request, uint64_t id, uint32_t tier, Actions& actions) {
   if (tier > 0) placing_bytes_ += plan_->sizes()[request.sample];
+  if (with_peers() && !is_owner(request.sample)) ++arriving_guests_[request.sample];
   actions.push_back(action::Place{id, request.sample, request.place, tier});
 }
 
 // A copy that is not there any more is a miss; the place goes to the front, it is needed first.
 void Policy::lose_copy(const Request& request, ReadEnd end, Actions& actions) {
-  copies_.remove(request.sample, request.from.number);
-  if (end != ReadEnd::missing)
+  forget_copy(request.sample, request.from.number);
+  // The room of a guest goes to others: whatever is left of it must go.
+  if (end != ReadEnd::missing || !is_owner(request.sample))
     actions.push_back(action::Evict{request.sample, request.from.number});
   const bool nowhere = copies_[request.sample] == 0 && on_its_way_[request.sample] == OnItsWay::no;
   if (request.rival != kAlone) {
@@ -338,7 +353,9 @@ void Policy::wake_waiters(uint64_t sample, Actions& actions) {
 void Policy::handle(const event::Placed& e, RunTime, Actions& actions) {
   if (e.tier > 0) placing_bytes_ -= plan_->sizes()[e.sample];
   const bool ok = e.ok && tier_alive_[e.tier];
+  const bool is_new = ok && (copies_[e.sample] & TierCopies::bit(e.tier)) == 0;
   if (ok) copies_.add(e.sample, e.tier);
+  if (with_peers() && !is_owner(e.sample)) guest_placed(e.sample, e.tier, ok, is_new, actions);
   // A second copy that failed says nothing about the first, which is still on its way.
   const bool second = plan_->placement().owner(e.sample).rank == settings_.rank &&
                       plan_->placement().backing(e.sample) == e.tier;
@@ -364,6 +381,7 @@ void Policy::handle(const event::Timer&, RunTime now, Actions& actions) {
 void Policy::handle(const event::TierLost& e, RunTime, Actions&) {
   tier_alive_[e.tier] = false;
   copies_.clear(e.tier);
+  if (with_peers()) replica_bytes_[e.tier] = 0;
   const std::deque<BatchPlace> places = std::move(for_tier_[e.tier]);
   for_tier_[e.tier].clear();
   for (const BatchPlace& place : places) queue(place);

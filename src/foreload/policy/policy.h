@@ -13,8 +13,10 @@
 //
 // With peers, ranks act as one cache. A sample's first reader in the run reads it from the source
 // and pushes it to the sample's owner; everybody else asks the owner, who makes them wait as long
-// as the push is still to come. A peer that was silent for the peer timeout while something was
-// owed is dead for the rest of the run: what it owned is adopted by survivors that have room.
+// as the push is still to come. Memory of ranks on the same host is read in place, before anybody
+// is asked. A peer that was silent for the peer timeout while something was owed is dead for the
+// rest of the run: what it owned is adopted by survivors, those that have a replica first, then
+// those that have room. Replicas are kept as they come by and give way to what is adopted.
 //
 // A read that the next batch waits for and that takes far longer than reads on its path usually do
 // is hedged: the sample is read a second time, from another copy or the source, and the first to
@@ -78,7 +80,9 @@ struct PolicySettings {
   RunTime push_patience = std::chrono::seconds(30);
   Limiter::Settings peer_limiter{1, 64, 8};
   uint64_t push_bytes = uint64_t{16} << 20;   // on their way to all peers together, about
-  uint64_t serve_bytes = uint64_t{32} << 20;  // being sent to peers that asked
+  uint64_t serve_bytes = uint64_t{32} << 20;  // being sent to peers that asked, about
+  // Ranks on this host whose memory can be read in place.
+  std::vector<uint32_t> neighbours;
   // Somebody gives this rank's reading lists, epoch by epoch: nothing is asked for.
   bool given_lists = false;
 };
@@ -100,6 +104,8 @@ struct PolicyTotals {
   uint64_t pushed = 0;              // samples given to their owners
   uint64_t push_failed = 0;         // refused, or the owner died
   uint64_t adopted = 0;             // samples of dead ranks kept here
+  uint64_t replicas = 0;            // second copies that were kept
+  uint64_t gave_way = 0;            // of those, to adopted samples
   uint64_t dead_peers = 0;
 };
 
@@ -193,6 +199,12 @@ class Policy {
     Ask ask;
     uint64_t sample;
   };
+  // What is being sent to a peer that asked.
+  struct Sending {
+    uint64_t bytes = 0;
+    uint32_t samples = 0;
+    RunTime since{0};  // the last of it left, or the first was begun
+  };
 
   using Actions = std::vector<Action>;
 
@@ -258,6 +270,7 @@ class Policy {
   void place(const Request& request, uint64_t id, uint32_t tier, Actions& actions);
   void not_arrived(const Request& request, ReadEnd end, RunTime now, Actions& actions);
   void lose_copy(const Request& request, ReadEnd end, Actions& actions);
+  void forget_copy(uint64_t sample, uint32_t tier);
   void give_up(BatchPlace place, RunTime now, Actions& actions);
   void mark_bad(BatchPlace place, ReadEnd end, unsigned tries, RunTime since, Actions& actions);
   void wake_waiters(uint64_t sample, Actions& actions);
@@ -274,10 +287,25 @@ class Policy {
   // Peers. kNoOwner stands for nobody.
   void begin_peers();
   void forget_peers_work(Actions& actions);
-  void adopt(uint64_t sample, uint32_t tier);
   uint32_t keeper_of(uint64_t sample) const;     // its owner, or who adopts what the dead owned
+  uint32_t heir_of(uint64_t sample) const;       // of the living, the same for all who know of the
+                                                 // same deaths
   uint32_t first_reader(uint64_t sample) const;  // in this run
+  // The neighbour whose memory should have it.
+  Origin neighbour_with(uint64_t sample) const;
+  void ask_keeper(BatchPlace place, Actions& actions);
+
+  // Guests: samples that this rank keeps and does not own.
+  bool is_owner(uint64_t sample) const;
+  bool is_replica(uint64_t sample) const;  // a guest that nobody but this rank counts on
+  uint32_t replica_tier(uint64_t sample) const;
+  bool may_replicate(const Request& request, uint32_t& tier) const;
   uint32_t adopting_tier(uint64_t sample) const;
+  void adopt(uint64_t sample, uint32_t tier, Actions& actions);
+  void take_over_replica(uint64_t sample, uint32_t tier);
+  void take_over_replicas();
+  void let_replicas_give_way(uint32_t tier, uint64_t bytes, Actions& actions);
+  void guest_placed(uint64_t sample, uint32_t tier, bool ok, bool is_new, Actions& actions);
   bool was_read(uint64_t sample) const;
   // Marks what is read in an epoch, or what its last batches leave out.
   void mark_seen(const KnownEpoch& known, const Sharding& sharding);
@@ -292,6 +320,8 @@ class Policy {
   void drop_asks_of(uint32_t rank);
   void refuse(const Ask& ask, Actions& actions);
   void serve(const ToServe& wanted, Actions& actions);
+  bool may_send(const ToServe& wanted) const;
+  void send(const ToServe& wanted, Actions& actions);
   void push(const Request& request, uint64_t id, Actions& actions);
   void send_pushes(uint32_t rank, Actions& actions);
   void end_push(std::map<uint64_t, OutgoingPush>::iterator push, bool kept, Actions& actions);
@@ -307,6 +337,8 @@ class Policy {
   std::vector<Pace> tier_paces_;
   std::vector<Limiter> peer_limiters_;  // by rank; empty without peers
   Pace peer_pace_;
+  Limiter neighbour_limiter_;
+  Pace neighbour_pace_;
   std::vector<bool> tier_alive_;
   std::vector<unsigned> late_in_a_row_;  // by tier
   SparseStates<OnItsWay> on_its_way_;
@@ -351,13 +383,20 @@ class Policy {
   std::vector<Peer> peers_;                 // by rank
   std::vector<Fifo<BatchPlace>> for_peer_;  // by rank
   std::set<uint32_t> peers_wanted_;         // those of which for_peer_ is not empty
-  std::vector<bool> came_;       // by sample: it was here, or was read here, at some time
+  std::deque<BatchPlace> for_neighbours_;
+  std::vector<bool> is_neighbour_;         // by rank; empty without neighbours
+  bool neighbours_have_replicas_ = false;  // in memory, by the plan
+  std::vector<uint8_t> room_;              // by rank: shares of what the dead owned
+  std::vector<bool> came_;                 // by sample: it was here, or was read here, at some time
   std::vector<bool> cut_off_;    // by sample: in the first epoch it is in a batch that is left out
   std::vector<bool> seen_;       // by sample: somebody has read it in this run, or had it before;
                                  // empty: all were
   SparseStates<bool> unkept_;    // who should keep it does not
-  std::vector<uint64_t> spare_;  // by tier: bytes for samples of dead ranks
-  std::map<uint64_t, uint32_t> adopted_;  // sample -> tier
+  std::vector<uint64_t> spare_;  // by tier: bytes for guests
+  std::vector<uint64_t> replica_bytes_;           // by tier: of replicas that can give way
+  std::vector<uint64_t> next_victim_;             // by tier: sample at which to look for one
+  std::map<uint64_t, uint32_t> adopted_;          // sample -> tier
+  std::map<uint64_t, uint32_t> arriving_guests_;  // sample -> how often it is being placed
   bool unsure_ = false;  // after a seek, or with lists of samplers: nobody knows what was read
   std::map<uint64_t, Expected> expected_;           // by sample
   std::map<uint64_t, std::vector<Ask>> parked_;     // requests, by sample that is on its way here
@@ -365,6 +404,7 @@ class Policy {
   std::map<uint64_t, OutgoingPush> pushes_;         // by number
   uint64_t next_push_ = 1;
   std::deque<ToServe> to_serve_;
+  std::map<uint32_t, Sending> sending_;  // by rank
   uint64_t serving_bytes_ = 0;
 
   std::vector<Request> requests_;

@@ -142,7 +142,9 @@ void Policy::queue(BatchPlace place) {
     return;
   }
   on_its_way_[sample] = OnItsWay::arriving;
-  if (keeper == kNoOwner || keeper == settings_.rank) {
+  if (neighbour_with(sample).kind == Origin::Kind::neighbour) {
+    for_neighbours_.push_back(place);
+  } else if (keeper == kNoOwner || keeper == settings_.rank) {
     for_source_.push_back(place);
   } else {
     for_peer_[keeper].push_back(place);
@@ -151,6 +153,16 @@ void Policy::queue(BatchPlace place) {
 }
 
 void Policy::start_reads(RunTime now, Actions& actions) {
+  while (!for_neighbours_.empty() && neighbour_limiter_.has_room()) {
+    const BatchPlace place = for_neighbours_.front();
+    const uint64_t sample = entry_of(place)->sample;
+    for_neighbours_.pop_front();
+    const Origin from = neighbour_with(sample);
+    if (from.kind == Origin::Kind::neighbour)
+      start(from, sample, place, !for_neighbours_.empty(), false, now, actions);
+    else
+      ask_keeper(place, actions);
+  }
   while (!for_source_.empty() && source_.has_room()) {
     const BatchPlace place = for_source_.front();
     const uint64_t sample = entry_of(place)->sample;
