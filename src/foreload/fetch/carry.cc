@@ -123,10 +123,14 @@ void Engine::carry(action::Read& a) {
     const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(a.deadline);
     return parts_.peers->ask(a.from.number, a.request, a.sample, into, std::move(keeper), patience);
   }
+  if (a.from.kind == Origin::Kind::neighbour) {
+    pending.from = From::same_host;
+    return read_neighbour(a, into, std::move(keeper));
+  }
   EngineTier& tier = parts_.tiers[a.from.number];
   pending.from = ahead_[a.sample] ? From::source : tier.memory ? From::memory : From::disk;
   if (tier.memory)
-    memory_reads_.push_back({tier.memory.get(), a.request, a.sample, into, std::move(keeper)});
+    memory_reads_.push_back({tier.memory.get(), {}, a.request, a.sample, into, std::move(keeper)});
   else
     tier.disk->read({disk_job(DiskJob::Kind::read, a.request), a.sample, into.data(), size,
                      std::move(keeper), false});
@@ -159,8 +163,15 @@ void Engine::flush_memory_reads() {
     hands_->copy([inbox = parts_.inbox, jobs = std::move(jobs)] {
       std::vector<Message> done;
       done.reserve(jobs.size());
-      for (const MemoryJob& job : jobs)
-        done.push_back(message::MemoryRead{job.request, job.tier->get(job.sample, job.into)});
+      for (const MemoryJob& job : jobs) {
+        message::MemoryRead read{job.request, Copied::miss, {}};
+        if (job.tier != nullptr) read.copied = job.tier->get(job.sample, job.into);
+        for (size_t i = 0; i < job.neighbours.size() && read.copied == Copied::miss; ++i) {
+          read.neighbour = job.neighbours[i].first;
+          read.copied = job.neighbours[i].second->get(job.sample, job.into);
+        }
+        done.push_back(read);
+      }
       inbox->post(std::move(done));
     });
   }
@@ -175,8 +186,10 @@ void Engine::carry(action::Cancel& a) {
       parts_.source->cancel(found->second.first_part + i);
   }
   const Pending& pending = found->second;
-  if (pending.origin.kind == Origin::Kind::peer)
+  if (pending.origin.kind == Origin::Kind::peer) {
     parts_.peers->cancel(pending.origin.number, a.request);
+    count_peer_read(pending, ReadEnd::deadline);
+  }
   // It may go on writing to its place, unless it had memory of its own.
   const auto batch = open_.find(pending.place.batch);
   if (!pending.memory && batch != open_.end()) batch->second.tainted[pending.place.index] = true;
@@ -236,7 +249,7 @@ void Engine::carry(action::Place& a) {
     bytes = batch.ranges[a.place.index];
     keeper = batch.keeper_of(a.place.index);
   }
-  place(a.tier, a.sample, bytes, std::move(keeper));
+  place(a.tier, a.sample, bytes, std::move(keeper), false);
 }
 
 uint64_t Engine::version_of(uint64_t sample) const {
@@ -249,21 +262,26 @@ uint64_t Engine::disk_job(DiskJob::Kind kind, uint64_t number) {
 }
 
 void Engine::place(uint32_t number, uint64_t sample, std::span<const std::byte> bytes,
-                   std::shared_ptr<const void> keeper) {
+                   std::shared_ptr<const void> keeper, bool for_peer) {
   EngineTier& tier = parts_.tiers[number];
+  Hands::Job job;
   if (tier.memory) {
-    hands_->copy([inbox = parts_.inbox, memory = tier.memory.get(), sample, number, bytes,
-                  keeper = std::move(keeper)] {
+    job = [inbox = parts_.inbox, memory = tier.memory.get(), sample, number, bytes,
+           keeper = std::move(keeper)] {
       const bool ok = memory->put(sample, bytes, checksum64(bytes));
       inbox->post(Event{event::Placed{sample, number, ok}});
-    });
-    return;
+    };
+  } else {
+    job = [disk = tier.disk.get(), id = disk_job(DiskJob::Kind::write, sample), sample,
+           version = version_of(sample), bytes, keeper = std::move(keeper)]() mutable {
+      disk->write(
+          {id, sample, version, bytes.data(), bytes.size(), checksum64(bytes), std::move(keeper)});
+    };
   }
-  hands_->copy([disk = tier.disk.get(), id = disk_job(DiskJob::Kind::write, sample), sample,
-                version = version_of(sample), bytes, keeper = std::move(keeper)]() mutable {
-    disk->write(
-        {id, sample, version, bytes.data(), bytes.size(), checksum64(bytes), std::move(keeper)});
-  });
+  if (for_peer)
+    hands_->serve(std::move(job));
+  else
+    hands_->copy(std::move(job));
 }
 
 void Engine::carry(action::Evict& a) {

@@ -39,6 +39,9 @@ EngineParts completed(EngineParts parts) {
   if (!parts.decoded) parts.decoded = parts.staging;
   parts.policy.decode = parts.transform != nullptr;
   parts.policy.peers = parts.peers != nullptr;
+  parts.policy.neighbours.clear();
+  for (uint32_t rank = 0; rank < parts.neighbours.size(); ++rank)
+    if (parts.neighbours[rank]) parts.policy.neighbours.push_back(rank);
   if (parts.transform && parts.transform->form().fixed())
     parts.policy.decoded_bytes = parts.transform->form().bytes();
   return parts;
@@ -55,6 +58,8 @@ Engine::Engine(EngineParts parts)
       loads_(parts_.tiers.size() + 2, StageLoad(start_)),
       hands_(std::make_unique<Hands>(parts_.hands)),
       computing_(std::make_unique<Hands>(1)) {
+  if (parts_.peers) stats_.peers.resize(parts_.plan->job().ranks);
+  for (const uint32_t rank : parts_.policy.neighbours) stats_.peers[rank].same_host = true;
   update_stats();
   thread_ = start_own_thread("foreload-loop", [this] { loop(); });
 }
@@ -242,9 +247,13 @@ void Engine::handle(message::DiskAnswered& answered) {
 }
 
 void Engine::handle(message::MemoryRead& read) {
+  const auto pending = pending_.find(read.request);
+  if (read.neighbour && read.copied != Copied::miss && pending != pending_.end())
+    pending->second.origin.number = *read.neighbour;
   if (read.copied == Copied::corrupt) {
     std::lock_guard lock(mutex_);
     ++stats_.corrupt_copies;
+    if (read.neighbour) ++stats_.peers[*read.neighbour].corrupt;
   }
   end_read(read.request, read.copied == Copied::hit ? ReadEnd::ok : ReadEnd::missing);
 }
@@ -280,6 +289,7 @@ void Engine::handle(Event& event) {
 const char* Engine::track_of(Origin origin) const {
   if (origin.kind == Origin::Kind::source) return "source";
   if (origin.kind == Origin::Kind::peer) return "peer";
+  if (origin.kind == Origin::Kind::neighbour) return "same host";
   return parts_.tiers[origin.number].memory ? "memory" : "disk";
 }
 
@@ -289,6 +299,7 @@ void Engine::end_read(uint64_t request, ReadEnd end) {
   Pending pending = std::move(found->second);
   pending_.erase(found);
   const bool from_tier = pending.origin.kind == Origin::Kind::tier;
+  count_peer_read(pending, end);
   if (parts_.trace)
     parts_.trace->span(track_of(pending.origin), "read", pending.begin, Clock::now(),
                        pending.sample);

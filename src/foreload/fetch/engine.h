@@ -38,13 +38,15 @@
 #include "foreload/staging/staging.h"
 #include "foreload/tiers/disk.h"
 #include "foreload/tiers/memory.h"
+#include "foreload/tiers/memory_view.h"
 
 namespace foreload {
 
-// Where the bytes of a delivered sample came from. A sample that was read ahead into a tier counts
-// as coming from the source the first time.
-enum class From : uint8_t { memory, disk, peer, source };
-inline constexpr size_t kFroms = 4;
+// Where the bytes of a delivered sample came from; same_host: from the memory of another rank on
+// this host. A sample that was read ahead into a tier counts as coming from the source the first
+// time.
+enum class From : uint8_t { memory, disk, same_host, peer, source };
+inline constexpr size_t kFroms = 5;
 
 // A finished batch. Whoever holds `memory` keeps the bytes. Where samples are decoded, `decoded`
 // holds them one after another, or `apart` does where their sizes differ, and `bytes` is empty.
@@ -81,6 +83,8 @@ struct EngineParts {
   std::vector<Held> held;
   PolicySettings policy;            // `decode` and `decoded_bytes` follow from the transform
   std::shared_ptr<PeerLink> peers;  // null: this rank is alone
+  // Memory tiers of other ranks on this host, by rank, null where there is none; may be empty.
+  std::vector<std::shared_ptr<const MemoryView>> neighbours;
   unsigned hands = 1;
   std::shared_ptr<Trace> trace;  // may be null
 };
@@ -91,6 +95,25 @@ struct StageStats {
   unsigned limit = 0;  // of what may be in flight, now; 0: none
   double rate = 0;     // bytes per second, measured last; 0: unknown
   StageTotals totals;
+};
+
+// What passed between this rank and another one.
+struct PeerStats {
+  bool same_host = false;  // its memory can be read in place
+  bool lost = false;       // dead, or it has left
+  uint64_t same_host_samples = 0;
+  uint64_t same_host_bytes = 0;
+  uint64_t samples = 0;  // asked for and got
+  uint64_t bytes = 0;
+  uint64_t served_samples = 0;  // it asked for and was sent
+  uint64_t served_bytes = 0;
+  double wait_seconds = 0;  // of all requests to it, from question to answer
+  double longest_wait = 0;  // seconds
+  uint64_t missing = 0;     // it did not have what it was asked for
+  uint64_t corrupt = 0;     // copies that were not what they should be
+  uint64_t given_up = 0;    // requests that were answered too late or never
+
+  bool any() const;  // something to tell
 };
 
 struct EngineStats {
@@ -108,6 +131,7 @@ struct EngineStats {
   std::vector<std::string> skipped;     // names of the first hundred
   std::vector<std::string> lost_tiers;  // and why
   std::vector<uint32_t> dead_peers;
+  std::vector<PeerStats> peers;  // by rank; empty without peers
 };
 
 class Engine {
@@ -221,10 +245,13 @@ class Engine {
   uint64_t disk_job(DiskJob::Kind kind, uint64_t number);
   uint64_t version_of(uint64_t sample) const;
   void place(uint32_t tier, uint64_t sample, std::span<const std::byte> bytes,
-             std::shared_ptr<const void> keeper);
+             std::shared_ptr<const void> keeper, bool for_peer);
+  void read_neighbour(const action::Read& a, std::span<std::byte> into,
+                      std::shared_ptr<const void> keeper);
   void read_source(const action::Read& a, Pending& pending, std::byte* into,
                    std::shared_ptr<const void> keeper);
   void end_read(uint64_t request, ReadEnd end);
+  void count_peer_read(const Pending& pending, ReadEnd end);
   const char* track_of(Origin origin) const;
   // Fresh memory for a place, because its own is too small or still written to.
   bool spill(OpenBatch& batch, uint32_t index, uint64_t size);
@@ -264,7 +291,8 @@ class Engine {
   std::vector<bool> ahead_;  // samples whose next tier read counts as source
   std::unordered_map<uint64_t, std::string> last_error_;  // of samples being retried
   struct MemoryJob {
-    MemoryTier* tier;
+    MemoryTier* tier;  // null: neighbours' memory, one after the other
+    std::vector<std::pair<uint32_t, std::shared_ptr<const MemoryView>>> neighbours;
     uint64_t request;
     uint64_t sample;
     std::span<std::byte> into;

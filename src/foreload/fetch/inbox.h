@@ -34,6 +34,7 @@ struct DiskAnswered {
 struct MemoryRead {
   uint64_t request;
   Copied copied;
+  std::optional<uint32_t> neighbour;  // whose memory it was read from, if not the own tier's
 };
 // A sample was decoded; `apart` holds it where its size is its own. `error`: why it could not be.
 struct Decoded {

@@ -2,6 +2,7 @@
 //
 // The engine's side that deals with peers: serves what they ask for, pushes to them, takes what
 // they push.
+#include <algorithm>
 #include <utility>
 
 #include "foreload/base/hash.h"
@@ -26,8 +27,8 @@ void Engine::carry(action::Serve& a) {
                      serving.memory->range(0).data(), size, serving.memory, true});
     return;
   }
-  hands_->copy([inbox = parts_.inbox, memory = tier.memory.get(), number, sample = a.sample,
-                slot = serving.memory] {
+  hands_->serve([inbox = parts_.inbox, memory = tier.memory.get(), number, sample = a.sample,
+                 slot = serving.memory] {
     const bool ok = memory->get(sample, slot->range(0)) == Copied::hit;
     inbox->post(message::ReadForPeer{number, ok, ok ? checksum64(slot->range(0)) : 0});
   });
@@ -52,6 +53,12 @@ void Engine::handle(message::PeerSent& sent) {
   if (found == serving_.end()) return;
   const Serving done = std::move(found->second);
   serving_.erase(found);
+  {
+    std::lock_guard lock(mutex_);
+    PeerStats& peer = stats_.peers[done.rank];
+    ++peer.served_samples;
+    peer.served_bytes += parts_.plan->sizes()[done.sample];
+  }
   tell(event::Served{done.rank, done.request, done.sample, done.tier, true});
 }
 
@@ -69,7 +76,7 @@ void Engine::carry(action::SendPush& a) {
 
 void Engine::carry(action::PlacePushed& a) {
   const auto& [bytes, keeper] = pushed_.at({a.rank, a.push});
-  place(a.tier, a.sample, bytes, keeper);
+  place(a.tier, a.sample, bytes, keeper, true);
 }
 
 void Engine::carry(action::AnswerPush& a) {
@@ -79,9 +86,51 @@ void Engine::carry(action::AnswerPush& a) {
 
 void Engine::carry(action::DropPeer& a) {
   parts_.peers->drop(a.rank);
+  // What a dead rank had in memory goes back to the system when the last that has it mapped lets
+  // go.
+  if (a.rank < parts_.neighbours.size()) parts_.neighbours[a.rank].reset();
   std::erase_if(pushed_, [&a](const auto& push) { return push.first.first == a.rank; });
   std::lock_guard lock(mutex_);
   stats_.dead_peers.push_back(a.rank);
+  stats_.peers[a.rank].lost = true;
+}
+
+void Engine::read_neighbour(const action::Read& a, std::span<std::byte> into,
+                            std::shared_ptr<const void> keeper) {
+  MemoryJob job{nullptr, {}, a.request, a.sample, into, std::move(keeper)};
+  for (uint32_t rank = 0; rank < parts_.neighbours.size(); ++rank) {
+    const bool wanted = a.from.number == kNoOwner || a.from.number == rank;
+    if (wanted && parts_.neighbours[rank])
+      job.neighbours.emplace_back(rank, parts_.neighbours[rank]);
+  }
+  memory_reads_.push_back(std::move(job));
+}
+
+bool PeerStats::any() const {
+  return lost || same_host_samples + samples + served_samples + missing + corrupt + given_up > 0;
+}
+
+void Engine::count_peer_read(const Pending& pending, ReadEnd end) {
+  const bool in_place = pending.origin.kind == Origin::Kind::neighbour;
+  if (pending.origin.kind != Origin::Kind::peer && !in_place) return;
+  if (pending.origin.number == kNoOwner) return;  // no neighbour had it
+  const uint64_t size = parts_.plan->sizes()[pending.sample];
+  const double took =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - pending.begin).count();
+  std::lock_guard lock(mutex_);
+  PeerStats& peer = stats_.peers[pending.origin.number];
+  if (!in_place) {
+    peer.wait_seconds += took;
+    peer.longest_wait = std::max(peer.longest_wait, took);
+  }
+  if (end == ReadEnd::ok) {
+    ++(in_place ? peer.same_host_samples : peer.samples);
+    (in_place ? peer.same_host_bytes : peer.bytes) += size;
+  } else if (end == ReadEnd::deadline) {
+    ++peer.given_up;
+  } else if (!in_place) {  // in place it may come a little later, and is asked for then
+    ++peer.missing;
+  }
 }
 
 void Engine::handle(message::PeerMessage& message) {
@@ -99,13 +148,20 @@ void Engine::handle(message::PeerMessage& message) {
     if (reply->status == wire::ReplyStatus::here && !message.intact) {
       std::lock_guard lock(mutex_);
       ++stats_.corrupt_copies;
+      ++stats_.peers[message.from].corrupt;
     }
     end_read(reply->request, ok ? ReadEnd::ok : ReadEnd::missing);
   } else if (const auto* push = std::get_if<wire::Push>(&message.message)) {
-    if (!message.intact || push->sample >= samples || push->version != version_of(push->sample))
+    if (push->sample >= samples)
       return parts_.peers->answer_push(message.from, push->push, PushEnd::refused);
-    pushed_[{message.from, push->push}] = {message.bytes, std::move(message.keeper)};
-    tell(event::PeerPush{message.from, push->sample, push->push});
+    const bool good = message.intact && push->version == version_of(push->sample);
+    if (good) pushed_[{message.from, push->push}] = {message.bytes, std::move(message.keeper)};
+    if (!message.intact) {
+      std::lock_guard lock(mutex_);
+      ++stats_.corrupt_copies;
+      ++stats_.peers[message.from].corrupt;
+    }
+    tell(event::PeerPush{message.from, push->sample, push->push, good});
   } else if (const auto* answer = std::get_if<wire::PushAnswer>(&message.message)) {
     tell(event::PushAnswered{
         answer->push, answer->status == wire::PushStatus::kept ? PushEnd::kept : PushEnd::refused});

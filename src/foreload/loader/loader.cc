@@ -21,6 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// For all neighbours together to hand out what they have published.
+constexpr std::chrono::milliseconds kNeighbourPatience{5000};
+
 double seconds_since(SteadyTime begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -211,7 +214,12 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   Job job = job_of(settings, sizes);
   const std::vector<Held> own_held = held_on(parts.tiers, *loader->index_, settings.rank);
   job.held = own_held;
-  if (settings.join) FORELOAD_CHECK(join_facts(settings, *loader->index_, job));
+  Neighbours neighbours;
+  if (settings.join) {
+    FORELOAD_CHECK(join_facts(settings, *loader->index_, job));
+    FORELOAD_TRY(neighbours, find_neighbours(*settings.join, settings.rank, settings.ranks,
+                                             settings.host, settings.memory > 0));
+  }
   FORELOAD_TRY(Plan plan, Plan::make(job, std::move(sizes)));
   loader->plan_ = std::make_shared<const Plan>(std::move(plan));
   parts.plan = loader->plan_;
@@ -224,8 +232,10 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
     if (owned.tier == 0)
       places.push_back({owned.sample, owned.offset, parts.plan->sizes()[owned.sample]});
   }
+  const bool shares = !neighbours.ranks.empty() && settings.memory > 0;
   FORELOAD_TRY(parts.tiers[0].memory,
-               MemoryTier::create(loader->index_->samples(), settings.memory, places));
+               MemoryTier::create(loader->index_->samples(), settings.memory, places,
+                                  shares ? std::optional(loader->plan_->digest()) : std::nullopt));
   stats.memory_overhead = parts.tiers[0].memory->overhead();
   std::vector<bool> counted(loader->index_->samples());
   for (const Held& copy : own_held) {
@@ -276,9 +286,19 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
                 : settings.transform ? cpus
                                      : std::min(4u, cpus);
   parts.trace = settings.trace;
+  if (!neighbours.ranks.empty())
+    loader->shared_ =
+        std::make_unique<SharedTiers>(neighbours, settings.rank, *parts.tiers[0].memory);
   if (settings.join) {
     FORELOAD_CHECK(
         agree_on_plan(*settings.join, settings.rank, settings.ranks, loader->plan_->digest()));
+    if (loader->shared_) {
+      // All have published before they agreed.
+      parts.neighbours = loader->shared_->fetch(neighbours, settings.ranks, parts.index->samples(),
+                                                loader->plan_->digest(), kNeighbourPatience);
+      for (const std::string& warning : loader->shared_->warnings())
+        stats.start.warnings.push_back(warning);
+    }
     parts.peers = std::make_shared<PeerLink>(parts.inbox, parts.staging, loader->plan_);
     FORELOAD_TRY(auto transport, settings.join->connect(parts.peers->calls()));
     parts.peers->attach(std::move(transport));

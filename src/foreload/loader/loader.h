@@ -22,6 +22,7 @@
 #include "foreload/fetch/engine.h"
 #include "foreload/loader/disk_order.h"
 #include "foreload/loader/joining.h"
+#include "foreload/loader/neighbours.h"
 #include "foreload/metrics/histogram.h"
 #include "foreload/metrics/operations.h"
 #include "foreload/metrics/trace.h"
@@ -50,6 +51,9 @@ struct LoaderSettings {
   // How this rank finds the others, so that together they are one cache; nothing: it is alone with
   // the source.
   std::optional<JoinSettings> join;
+  // Name of this host, so that ranks on one host can count as ranks on several; empty: see
+  // find_neighbours(). Ranks on the same host read each other's memory in place.
+  std::string host;
   OrderKind order = OrderKind::torch;
   uint64_t seed = 0;
   Pad pad = Pad::repeat;
@@ -168,6 +172,7 @@ class Loader {
 
   std::shared_ptr<const DatasetIndex> index_;
   std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<SharedTiers> shared_;  // null without neighbours
   std::unique_ptr<Engine> engine_;
   LoaderStats stats_;  // what is known from the start
   bool endless_ = false;

@@ -41,6 +41,30 @@ Json stages_json(const std::vector<StageStats>& stages) {
   return json;
 }
 
+// Those with which anything passed.
+Json peers_json(const std::vector<PeerStats>& peers) {
+  Json json = Json::array();
+  for (size_t rank = 0; rank < peers.size(); ++rank) {
+    const PeerStats& peer = peers[rank];
+    if (!peer.any()) continue;
+    json.push_back({{"rank", rank},
+                    {"same_host", peer.same_host},
+                    {"same_host_samples", peer.same_host_samples},
+                    {"same_host_bytes", peer.same_host_bytes},
+                    {"samples", peer.samples},
+                    {"bytes", peer.bytes},
+                    {"served_samples", peer.served_samples},
+                    {"served_bytes", peer.served_bytes},
+                    {"wait_seconds", peer.wait_seconds},
+                    {"longest_wait_ms", 1e3 * peer.longest_wait},
+                    {"missing", peer.missing},
+                    {"corrupt", peer.corrupt},
+                    {"given_up", peer.given_up},
+                    {"lost", peer.lost}});
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string to_json(const EpochStats& epoch, const std::string& digest) {
@@ -52,6 +76,7 @@ std::string to_json(const EpochStats& epoch, const std::string& digest) {
             {"from",
              {{"memory", from(From::memory)},
               {"disk", from(From::disk)},
+              {"same_host", from(From::same_host)},
               {"peer", from(From::peer)},
               {"source", from(From::source)}}},
             {"wait_fraction", epoch.seconds > 0 ? epoch.wait_seconds / epoch.seconds : 0},
@@ -92,7 +117,16 @@ std::string to_json(const LoaderStats& stats) {
                   {"abandoned_reads", stats.engine.abandoned_reads},
                   {"skipped", stats.engine.policy.skipped},
                   {"skipped_names", stats.engine.skipped},
-                  {"lost_tiers", stats.engine.lost_tiers}};
+                  {"lost_tiers", stats.engine.lost_tiers},
+                  {"served_samples", stats.engine.policy.served},
+                  {"refused_requests", stats.engine.policy.refused},
+                  {"pushed_samples", stats.engine.policy.pushed},
+                  {"failed_pushes", stats.engine.policy.push_failed},
+                  {"adopted_samples", stats.engine.policy.adopted},
+                  {"replicas_kept", stats.engine.policy.replicas},
+                  {"replicas_given_up", stats.engine.policy.gave_way},
+                  {"dead_peers", stats.engine.dead_peers},
+                  {"peers", peers_json(stats.engine.peers)}};
   return json.dump();
 }
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/loader/neighbours.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace foreload {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string host_name(const std::string& given) {
+  if (!given.empty()) return given;
+  const char* set = std::getenv("FORELOAD_HOST");
+  return set == nullptr ? "" : set;
+}
+
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+}  // namespace
+
+Result<Neighbours> find_neighbours(const JoinSettings& join, uint32_t rank, uint32_t ranks,
+                                   const std::string& host, bool has_memory) {
+  const uint64_t own = host_number(host_name(host));
+  const Json told{{"host", own}, {"memory", has_memory}, {"job", rank == 0 ? random_name() : ""}};
+  FORELOAD_TRY(const auto texts,
+               exchange(*join.rendezvous, "host", rank, ranks, told.dump(), join.timeout));
+  Neighbours neighbours;
+  for (uint32_t other = 0; other < ranks; ++other) {
+    const Json json = Json::parse(texts[other], nullptr, false);
+    if (!json.is_object() || !json.contains("host") || !json["host"].is_number_unsigned() ||
+        !json.contains("memory") || !json["memory"].is_boolean() || !json.contains("job") ||
+        !json["job"].is_string())
+      return fail(ErrorKind::corrupt,
+                  fmt::format("what rank {} told about its host makes no sense: start all ranks "
+                              "with the same version of foreload",
+                              other));
+    if (other == 0) neighbours.job = json["job"].get<std::string>();
+    if (other == rank || json["host"].get<uint64_t>() != own) continue;
+    neighbours.ranks.push_back(other);
+    if (json["memory"].get<bool>()) neighbours.sharing.push_back(other);
+  }
+  return neighbours;
+}
+
+SharedTiers::SharedTiers(const Neighbours& neighbours, uint32_t rank, const MemoryTier& own) {
+  auto shared = SharedMemory::open(neighbours.job, rank);
+  if (!shared) {
+    warnings_.push_back(shared.error().message);
+    return;
+  }
+  shared_ = std::move(*shared);
+  if (own.memory() < 0) return;  // nothing to give, but something to take
+  if (auto published = shared_->publish(own.memory()); !published)
+    warnings_.push_back(published.error().message);
+}
+
+std::vector<std::shared_ptr<const MemoryView>> SharedTiers::fetch(
+    const Neighbours& neighbours, uint32_t ranks, uint64_t samples, const Digest& plan,
+    std::chrono::milliseconds timeout) {
+  std::vector<std::shared_ptr<const MemoryView>> views(ranks);
+  if (!shared_) return views;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (const uint32_t rank : neighbours.sharing) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    auto memory = shared_->fetch(rank, std::max(left, std::chrono::milliseconds(0)));
+    if (!memory) {
+      warnings_.push_back(memory.error().message);
+      continue;
+    }
+    auto view = MemoryView::map(memory->get(), samples, plan);
+    if (view)
+      views[rank] = std::move(*view);
+    else
+      warnings_.push_back(view.error().message);
+  }
+  return views;
+}
+
+}  // namespace foreload

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processes of one host that read each other's memory tiers, with the owner running, stopped and
+// dead.
+#include "foreload/loader/neighbours.h"
+
+#include <unistd.h>
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "foreload/base/hash.h"
+
+#include "../peers/child.h"
+
+namespace foreload {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kPatience{20'000};
+constexpr Digest kPlan{3, 4};
+constexpr uint64_t kSamples = 50;
+
+std::vector<std::byte> bytes_of(uint64_t sample) {
+  return std::vector<std::byte>(1000 + sample, static_cast<std::byte>(sample));
+}
+
+std::unique_ptr<MemoryTier> tier_with(uint64_t first, uint64_t last) {
+  auto tier = MemoryTier::create(kSamples, 1 << 20, {}, kPlan);
+  for (uint64_t sample = first; tier && sample < last; ++sample) {
+    const auto bytes = bytes_of(sample);
+    (*tier)->put(sample, bytes, checksum64(bytes));
+  }
+  return tier ? std::move(*tier) : nullptr;
+}
+
+Neighbours two_neighbours(uint32_t own) {
+  static std::atomic<int> count = 0;
+  return {{1 - own}, {1 - own}, "neighbours " + std::to_string(++count)};
+}
+
+bool reads(const MemoryView& view, uint64_t sample) {
+  std::vector<std::byte> out(bytes_of(sample).size());
+  return view.get(sample, out) == Copied::hit && out == bytes_of(sample);
+}
+
+TEST(NeighboursProcesses, MemoryIsReadWhileItsOwnerIsStoppedAndAfterItsDeath) {
+  Neighbours neighbours = two_neighbours(0);
+  neighbours.job += " of " + std::to_string(::getpid());
+  Child owner([&](const Child::Say& say) {
+    const auto tier = tier_with(0, 20);
+    const SharedTiers shared(neighbours, 1, *tier);
+    say(shared.warnings().empty() ? "published" : shared.warnings().front());
+    sleep_for_ever();
+  });
+  ASSERT_EQ(owner.hear(), "published");
+  const auto own = tier_with(0, 0);
+  SharedTiers shared(neighbours, 0, *own);
+  const auto views = shared.fetch(neighbours, 2, kSamples, kPlan, kPatience);
+  ASSERT_TRUE(views[1]) << shared.warnings().front();
+  EXPECT_FALSE(views[0]);
+  for (const bool stopped : {false, true}) {
+    if (stopped) owner.stop();
+    for (uint64_t sample = 0; sample < 20; ++sample) EXPECT_TRUE(reads(*views[1], sample));
+    EXPECT_FALSE(reads(*views[1], 20));
+  }
+  owner.kill_and_wait();
+  for (uint64_t sample = 0; sample < 20; ++sample) EXPECT_TRUE(reads(*views[1], sample));
+}
+
+TEST(NeighboursProcesses, NothingIsLeftWhenTheyAreKilled) {
+  Neighbours neighbours = two_neighbours(0);
+  neighbours.job += " of " + std::to_string(::getpid());
+  {
+    Child owner([&](const Child::Say& say) {
+      const auto tier = tier_with(0, 20);
+      const SharedTiers shared(neighbours, 1, *tier);
+      say("published");
+      sleep_for_ever();
+    });
+    ASSERT_EQ(owner.hear(), "published");
+  }
+  const auto own = tier_with(0, 0);
+  SharedTiers shared(neighbours, 0, *own);
+  EXPECT_FALSE(shared.fetch(neighbours, 2, kSamples, kPlan, milliseconds(50))[1]);
+  EXPECT_EQ(shared.warnings().size(), 1u);
+}
+
+TEST(NeighboursTest, AnotherPlanIsNotRead) {
+  const Neighbours neighbours = two_neighbours(0);
+  const auto tiers = std::pair(tier_with(0, 0), tier_with(0, 20));
+  SharedTiers first(neighbours, 0, *tiers.first);
+  const SharedTiers second(neighbours, 1, *tiers.second);
+  EXPECT_FALSE(first.fetch(neighbours, 2, kSamples, {5, 6}, kPatience)[1]);
+  ASSERT_EQ(first.warnings().size(), 1u);
+  EXPECT_NE(first.warnings()[0].find("another plan"), std::string::npos) << first.warnings()[0];
+}
+
+TEST(NeighboursTest, AreThoseWithTheSameHostName) {
+  std::string folder = (std::filesystem::temp_directory_path() / "foreload-hosts-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  std::vector<Neighbours> found(4);
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    threads.emplace_back([&, rank] {
+      JoinSettings join;
+      join.timeout = kPatience;
+      join.rendezvous = std::move(*folder_rendezvous(folder, "job"));
+      auto neighbours = find_neighbours(join, rank, 4, rank == 2 ? "b" : "a", rank != 3);
+      ASSERT_TRUE(neighbours) << neighbours.error().message;
+      found[rank] = std::move(*neighbours);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::filesystem::remove_all(folder);
+  using Ranks = std::vector<uint32_t>;
+  EXPECT_EQ(found[0].ranks, (Ranks{1, 3}));
+  EXPECT_EQ(found[0].sharing, (Ranks{1}));
+  EXPECT_EQ(found[1].ranks, (Ranks{0, 3}));
+  EXPECT_EQ(found[2].ranks, Ranks{});
+  EXPECT_EQ(found[3].sharing, (Ranks{0, 1}));
+  EXPECT_NE(found[0].job, "");
+  EXPECT_EQ(found[0].job, found[3].job);
+}
+
+}  // namespace
+}  // namespace foreload

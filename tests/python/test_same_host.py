@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks as processes of one host: memory that is read in place, also while its owner is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+FILES = 96
+EPOCHS = 6
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    root = tmp_path / "data"
+    for index in range(FILES):
+        file = root / "ab"[index % 2] / f"{index:04}.jpg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(bytes([index]) * (3000 + 97 * index))
+    return root
+
+
+def total(data: Path) -> int:
+    return sum(file.stat().st_size for file in data.rglob("*.jpg"))
+
+
+def talk(program: str, data: Path) -> subprocess.CompletedProcess[str]:
+    """Two ranks that count as on hosts of their own."""
+    read = f"exec {program} read {data} --epochs 3 --batch-size 4 --memory {total(data)}B --json"
+    return subprocess.run(
+        [program, "launch", "-n", "2", "--", "sh", "-c", f"export FORELOAD_HOST=$RANK; {read}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture(autouse=True)
+def with_ucx(program: str, data: Path) -> None:
+    """Skips where foreload was built without UCX."""
+    if "transport is not installed" in talk(program, data).stderr:
+        pytest.skip("foreload was built without UCX")
+
+
+def launch(program: str, data: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
+    """Two ranks that write down every epoch they finish in files of their own."""
+    read = f"exec {program} read {data} --epochs {EPOCHS} --batch-size 4 --json {' '.join(more)}"
+    return subprocess.Popen(
+        [program, "launch", "-n", "2", "--", "sh", "-c", f"{read} --run-file {folder}/$RANK.jsonl"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def epochs_of(folder: Path, rank: int) -> int:
+    file = folder / f"{rank}.jsonl"
+    return file.read_text("utf-8").count('"batch_wait_ms"') if file.exists() else 0
+
+
+def process_of(launched: subprocess.Popen[str], rank: int) -> int:
+    children = Path(f"/proc/{launched.pid}/task/{launched.pid}/children").read_text("utf-8")
+    for child in children.split():
+        if f"RANK={rank}".encode() in Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
+            return int(child)
+    raise AssertionError(children)
+
+
+def test_memory_of_a_stopped_rank_is_read(program: str, data: Path, tmp_path: Path) -> None:
+    memory = f"{int(1.1 * total(data))}B"
+    launched = launch(program, data, tmp_path, "--memory", memory, "--step-ms", "25")
+    try:
+        wait_until(lambda: min(epochs_of(tmp_path, rank) for rank in (0, 1)) >= 2, launched)
+        stopped = process_of(launched, 1)
+        os.kill(stopped, signal.SIGSTOP)
+        wait_until(lambda: epochs_of(tmp_path, 0) == EPOCHS, launched)
+        state = Path(f"/proc/{stopped}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+        assert state == "T"
+        os.kill(stopped, signal.SIGCONT)
+        output, errors = launched.communicate(timeout=120)
+    finally:
+        if launched.poll() is None:
+            os.killpg(launched.pid, signal.SIGKILL)
+            launched.communicate()
+    report = json.loads(output)
+    of_rank = report["ranks"][0]
+    assert of_rank["dead_peers"] == [], errors
+    assert report["source_bytes"] <= 1.02 * total(data)
+    assert sum(epoch["from"]["same_host"] for epoch in of_rank["epochs"][2:]) > 0
+    (peer,) = of_rank["peers"]
+    assert (peer["rank"], peer["same_host"], peer["lost"]) == (1, True, False)
+    assert max(epoch["batch_wait_ms"]["max"] for epoch in of_rank["epochs"][3:]) < 5000
+
+
+def test_another_host_name_makes_them_talk(program: str, data: Path) -> None:
+    result = talk(program, data)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert sum(epoch["from"]["same_host"] for epoch in report["epochs"]) == 0
+    assert sum(epoch["from"]["peer"] for epoch in report["epochs"]) > 0
