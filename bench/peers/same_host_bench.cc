@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,20 @@ std::vector<std::byte> bytes_of(uint64_t sample, size_t size) {
   for (;;) ::pause();
 }
 
+// Aligned as the engine's memory for batches is.
+struct Free {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<std::byte, Free>;
+Memory aligned_memory(size_t bytes) {
+  const size_t page = 4096;
+  auto* memory =
+      static_cast<std::byte*>(std::aligned_alloc(page, (bytes + page - 1) / page * page));
+  if (memory == nullptr) fail_with("out of memory");
+  std::memset(memory, 0, bytes);
+  return Memory(memory);
+}
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -83,8 +98,7 @@ double median(std::vector<double> values) {
 
 // Gigabytes (10^9 bytes) a second of copying every sample once, in an order of the round's own.
 template <class Copy>
-double one_round(const Options& options, uint64_t round, std::vector<std::byte>& buffers,
-                 const Copy& copy) {
+double one_round(const Options& options, uint64_t round, std::byte* buffers, const Copy& copy) {
   std::vector<uint64_t> order(options.samples);
   for (uint64_t i = 0; i < options.samples; ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [round](uint64_t a, uint64_t b) {
@@ -92,7 +106,7 @@ double one_round(const Options& options, uint64_t round, std::vector<std::byte>&
   });
   const auto begin = Clock::now();
   for (uint64_t i = 0; i < options.samples; ++i)
-    copy(order[i], std::span(buffers.data() + i % kBuffers * options.bytes, options.bytes));
+    copy(order[i], std::span(buffers + i % kBuffers * options.bytes, options.bytes));
   const std::chrono::duration<double> took = Clock::now() - begin;
   return static_cast<double>(options.samples * options.bytes) / took.count() / 1e9;
 }
@@ -104,28 +118,28 @@ int run(const Options& options) {
   const auto shared = good(SharedMemory::open(job, 1));
   const auto memory = good(shared->fetch(0, std::chrono::seconds(60)));
   const auto view = good(MemoryView::map(memory.get(), options.samples, kPlan));
-  std::vector<std::byte> plain(options.samples * options.bytes);
+  const Memory plain = aligned_memory(options.samples * options.bytes);
   for (uint64_t sample = 0; sample < options.samples; ++sample) {
     const auto bytes = bytes_of(sample, options.bytes);
-    std::memcpy(plain.data() + sample * options.bytes, bytes.data(), bytes.size());
+    std::memcpy(plain.get() + sample * options.bytes, bytes.data(), bytes.size());
   }
-  std::vector<std::byte> buffers(kBuffers * options.bytes);
+  const Memory buffers = aligned_memory(kBuffers * options.bytes);
 
   uint64_t misses = 0;
   const auto in_place = [&](uint64_t sample, std::span<std::byte> into) {
     misses += view->get(sample, into) == Copied::hit ? 0 : 1;
   };
   const auto copied = [&](uint64_t sample, std::span<std::byte> into) {
-    std::memcpy(into.data(), plain.data() + sample * options.bytes, into.size());
+    std::memcpy(into.data(), plain.get() + sample * options.bytes, into.size());
   };
   // The first time each page is mapped; told apart, because it happens once a run.
-  const double first = one_round(options, 0, buffers, in_place);
-  one_round(options, 0, buffers, copied);
+  const double first = one_round(options, 0, buffers.get(), in_place);
+  one_round(options, 0, buffers.get(), copied);
   std::vector<double> ours;
   std::vector<double> theirs;
   for (uint64_t round = 1; round <= options.rounds; ++round) {
-    ours.push_back(one_round(options, round, buffers, in_place));
-    theirs.push_back(one_round(options, round, buffers, copied));
+    ours.push_back(one_round(options, round, buffers.get(), in_place));
+    theirs.push_back(one_round(options, round, buffers.get(), copied));
   }
   ::kill(owner, SIGKILL);
   ::waitpid(owner, nullptr, 0);

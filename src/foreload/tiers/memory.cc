@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/bytes.h"
-#include "foreload/base/hash.h"
+#include "foreload/tiers/checked_copy.h"
 #include "foreload/tiers/memory_limit.h"
 
 namespace foreload {
@@ -298,11 +298,10 @@ Copied MemoryTier::get(uint64_t sample, std::span<std::byte> into) {
   Copied copied = Copied::miss;
   if (entry->sample.load(std::memory_order_relaxed) == sample &&
       entry->size.load(std::memory_order_relaxed) == into.size()) {
-    if (!into.empty())
-      std::memcpy(into.data(), arena_ + entry->offset.load(std::memory_order_relaxed), into.size());
-    // The copy is checked, not the arena: bytes that change in between must not slip through.
-    copied = checksum64(into) == entry->checksum.load(std::memory_order_relaxed) ? Copied::hit
-                                                                                 : Copied::corrupt;
+    const uint64_t found =
+        checked_copy(arena_ + entry->offset.load(std::memory_order_relaxed), into);
+    const bool right = found == entry->checksum.load(std::memory_order_relaxed);
+    copied = right ? Copied::hit : Copied::corrupt;
   }
   if (copied == Copied::corrupt && drop(*entry) && !has_own_place(*entry)) {
     std::lock_guard lock(guests_);

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "foreload/tiers/checked_copy.h"
+
 namespace foreload {
 namespace {
 
@@ -81,12 +83,12 @@ Copied MemoryView::get(uint64_t sample, std::span<std::byte> into) const {
       entry.size.load(std::memory_order_relaxed) != into.size() || offset > arena_bytes_ ||
       into.size() > arena_bytes_ - offset)
     return Copied::miss;
-  if (!into.empty()) std::memcpy(into.data(), arena_ + offset, into.size());
+  const uint64_t found = checked_copy(arena_ + offset, into);
   // Whatever of it was written anew, the word was changed before.
   fence(std::memory_order_acquire);
   const uint64_t after = entry.word.load(std::memory_order_relaxed);
   if (without_readers(before) != without_readers(after)) return Copied::miss;
-  return checksum64(into) == checksum ? Copied::hit : Copied::corrupt;
+  return found == checksum ? Copied::hit : Copied::corrupt;
 }
 
 }  // namespace foreload

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies bytes and gives the checksum of the copy. In small pieces, each checksummed while it is in
+// the fastest cache and the next one is on its way from memory: that costs little more than copying
+// alone. Any thread.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "foreload/base/hash.h"
+
+namespace foreload {
+
+// What is checksummed is the copy: bytes that change in between must not slip through.
+inline uint64_t checked_copy(const std::byte* from, std::span<std::byte> into) {
+  constexpr size_t kPiece = 2048;
+  constexpr size_t kCacheLine = 64;
+  Checksum64 checksum;
+  for (size_t done = 0; done < into.size(); done += kPiece) {
+    const size_t size = std::min(kPiece, into.size() - done);
+    std::memcpy(into.data() + done, from + done, size);
+    const size_t next = std::min(kPiece, into.size() - done - size);
+    for (size_t line = 0; line < next; line += kCacheLine)
+      __builtin_prefetch(from + done + size + line);
+    checksum.add(into.subspan(done, size));
+  }
+  return checksum.value();
+}
+
+}  // namespace foreload
