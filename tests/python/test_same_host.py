@@ -50,11 +50,18 @@ def with_ucx(program: str, data: Path) -> None:
         pytest.skip("foreload was built without UCX")
 
 
-def launch(program: str, data: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
-    """Two ranks that write down every epoch they finish in files of their own."""
-    read = f"exec {program} read {data} --epochs {EPOCHS} --batch-size 4 --json {' '.join(more)}"
+def launch(
+    program: str, data: Path, folder: Path, ranks: int, host: str, *more: str
+) -> subprocess.Popen[str]:
+    """Ranks that write down every epoch they finish in files of their own."""
+    read = f"exec {program} read {data} --epochs {EPOCHS} --batch-size 4 --step-ms 25 --json"
+    few_ahead = "--staging 64KiB"  # so that ranks do not have everything before they need it
+    script = (
+        f"export FORELOAD_HOST={host}; "
+        f"{read} {few_ahead} {' '.join(more)} --run-file {folder}/$RANK.jsonl"
+    )
     return subprocess.Popen(
-        [program, "launch", "-n", "2", "--", "sh", "-c", f"{read} --run-file {folder}/$RANK.jsonl"],
+        [program, "launch", "-n", str(ranks), "--", "sh", "-c", script],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -85,7 +92,7 @@ def process_of(launched: subprocess.Popen[str], rank: int) -> int:
 
 def test_memory_of_a_stopped_rank_is_read(program: str, data: Path, tmp_path: Path) -> None:
     memory = f"{int(1.1 * total(data))}B"
-    launched = launch(program, data, tmp_path, "--memory", memory, "--step-ms", "25")
+    launched = launch(program, data, tmp_path, 2, "", "--memory", memory)
     try:
         wait_until(lambda: min(epochs_of(tmp_path, rank) for rank in (0, 1)) >= 2, launched)
         stopped = process_of(launched, 1)
@@ -107,6 +114,33 @@ def test_memory_of_a_stopped_rank_is_read(program: str, data: Path, tmp_path: Pa
     (peer,) = of_rank["peers"]
     assert (peer["rank"], peer["same_host"], peer["lost"]) == (1, True, False)
     assert max(epoch["batch_wait_ms"]["max"] for epoch in of_rank["epochs"][3:]) < 5000
+
+
+@pytest.mark.parametrize("host", ["", "$RANK"], ids=["one host", "a host each"])
+def test_what_a_killed_rank_held_is_read_once_more(
+    program: str, data: Path, tmp_path: Path, host: str
+) -> None:
+    """At 150 % of the data set survivors have room for all of it."""
+    memory = f"{int(1.5 * total(data))}B"
+    launched = launch(program, data, tmp_path, 4, host, "--memory", memory)
+    try:
+        wait_until(lambda: min(epochs_of(tmp_path, rank) for rank in range(4)) >= 1, launched)
+        os.kill(process_of(launched, 2), signal.SIGKILL)
+        output, errors = launched.communicate(timeout=120)
+    finally:
+        if launched.poll() is None:
+            os.killpg(launched.pid, signal.SIGKILL)
+            launched.communicate()
+    report = json.loads(output)
+    assert report["ranks"][2] is None, errors
+    survivors = [report["ranks"][rank] for rank in (0, 1, 3)]
+    assert sum(rank["adopted_samples"] for rank in survivors) > 0
+    # Three quarters in the first epoch, then a quarter of the whole once, not in four epochs; and
+    # a batch or so of slack for each of them.
+    largest = max(file.stat().st_size for file in data.rglob("*.jpg"))
+    assert sum(rank["source_bytes"] for rank in survivors) <= 1.05 * total(data) + 3 * 4 * largest
+    for rank in survivors:
+        assert max(epoch["batch_wait_ms"]["max"] for epoch in rank["epochs"]) < 12_000
 
 
 def test_another_host_name_makes_them_talk(program: str, data: Path) -> None:
