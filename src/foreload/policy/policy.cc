@@ -280,7 +280,7 @@ void Policy::lose_copy(const Request& request, ReadEnd end, Actions& actions) {
     return leave_to_rival(request);
   }
   entry_of(request.place)->state = State::waiting;
-  if (nowhere) {
+  if (nowhere && (!with_peers() || is_owner(request.sample))) {
     on_its_way_[request.sample] = OnItsWay::arriving;
     for_source_.push_front(request.place);
   } else {
