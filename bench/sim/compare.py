@@ -66,7 +66,8 @@ def compare(program: Path, name: str) -> tuple[list[str], bool]:
         fits = ours["source_bytes_lower_bound"] <= 1.0001 * dataset_bytes
         bound = bound_seconds(scenario, ours, dataset_bytes) if fits else 0
         checks = {
-            "slower": ours["seconds"] > theirs["seconds"],
+            # Its loop gets whole batches, that of the published policy begins with a sample.
+            "slower": ours["seconds"] > 1.001 * theirs["seconds"],
             "reads more": ours["source_bytes"] > theirs["source_bytes"],
             "above the bound": fits and ours["seconds"] > 1.03 * bound,
         }

@@ -33,7 +33,7 @@ from slowfs import SlowFs  # noqa: E402
 
 Json = dict[str, Any]
 BATCH = 32
-STAGING = 128 << 20  # of a rank
+STAGING = 32 << 20  # of a rank
 SOURCE = {"bandwidth": "100MB", "open_ms": 4, "read_ms": 1, "stat_ms": 0.5}
 PROBE_SECONDS = 6
 TIMEOUT = 300  # seconds for one run

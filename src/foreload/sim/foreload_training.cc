@@ -62,6 +62,8 @@ PolicySettings policy_of(const Scenario& scenario, uint64_t mean_bytes, uint32_t
   settings.peers = cluster.ranks > 1;
   settings.source_limiter.first =
       first_in_flight(cluster.source, mean_bytes, cluster.ranks, settings.source_limiter);
+  // One rank's additional reads are faster only at the expense of others', on whom it then waits.
+  if (cluster.ranks > 1) settings.source_limiter.most = settings.source_limiter.first;
   for (size_t tier = 0; tier < cluster.tiers.size(); ++tier) {
     Limiter::Settings limiter = tier == 0 ? kMemoryLimiter : kDiskLimiter;
     if (tier > 0)
