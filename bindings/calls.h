@@ -74,7 +74,7 @@ void register_dataset(py::module_& module);
 void register_order(py::module_& module);
 void register_sizes(py::module_& module);
 void register_plan(py::module_& module);
-void register_reader(py::module_& module);
+void register_transform(py::module_& module);
 void register_loader(py::module_& module);
 void register_gpu(py::module_& module);
 

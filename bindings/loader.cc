@@ -16,12 +16,13 @@
 #include <pybind11/stl/filesystem.h>
 
 #include "foreload/base/cpus.h"
-#include "foreload/decode/steps.h"
 #include "foreload/loader/dataset.h"
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
 
 #include "calls.h"
+#include "endings.h"
+#include "pixels.h"
 #include "tensor_memory.h"
 
 namespace foreload::python {
@@ -29,35 +30,6 @@ namespace foreload::python {
 namespace {
 
 using Integers = py::array_t<int64_t, py::array::c_style>;
-using CompiledTransform = std::shared_ptr<Transform>;
-
-CompiledTransform compile(const std::string& json) {
-  // pybind11 knows no pointers to const; nothing of a Transform can be changed anyway.
-  return std::const_pointer_cast<Transform>(take(Transform::compile(take(steps_from_json(json)))));
-}
-
-// numpy has no bfloat16: its bits come as uint16.
-py::dtype dtype_of(PixelType type) {
-  switch (type) {
-    case PixelType::uint8:
-      return py::dtype("uint8");
-    case PixelType::float32:
-      return py::dtype("float32");
-    case PixelType::float16:
-      return py::dtype("float16");
-    case PixelType::bfloat16:
-      return py::dtype("uint16");
-  }
-  throw py::value_error("unknown pixel type");
-}
-
-std::vector<py::ssize_t> shape_of(const OutputForm& form) {
-  const auto height = static_cast<py::ssize_t>(form.size.height);
-  const auto width = static_cast<py::ssize_t>(form.size.width);
-  const auto channels = static_cast<py::ssize_t>(form.channels);
-  if (form.layout == Layout::chw) return {channels, height, width};
-  return {height, width, channels};
-}
 
 // A batch on its way to Python. Arrays over its memory keep it.
 struct LoaderBatch {
@@ -101,6 +73,11 @@ struct LoaderBatch {
   }
 };
 
+Endings& endings() {
+  static Endings all;
+  return all;
+}
+
 // The loader of one process. A child made by fork has none of its threads: there the loader can
 // neither be used nor ended, so it is left alone.
 class LoaderCore {
@@ -118,7 +95,10 @@ class LoaderCore {
       return;
     }
     py::gil_scoped_release release;
-    loader_.reset();
+    if (BorrowedThread::inside())
+      endings().end(std::move(loader_));
+    else
+      loader_.reset();
   }
 
   // The next batch, nothing at the end of an epoch, TimeoutError if `seconds` pass before. Signals
@@ -176,11 +156,12 @@ std::unique_ptr<LoaderCore> open_loader(
     const std::filesystem::path& dataset, const std::vector<std::string>& files,
     const std::optional<std::vector<std::string>>& extensions, const std::filesystem::path& index,
     bool revalidate, uint32_t rank, uint32_t ranks, const std::string& order, uint64_t seed,
-    const std::string& pad, std::optional<uint64_t> epochs, uint64_t batch_size, bool drop_last,
-    bool given_lists, uint64_t memory,
-    const std::vector<std::pair<std::filesystem::path, uint64_t>>& disks, uint64_t staging,
-    const CompiledTransform& transform, unsigned threads, bool skip_bad_samples, double deadline,
-    const std::optional<std::filesystem::path>& profile,
+    const std::string& pad, std::optional<uint64_t> epochs, uint64_t first_epoch, uint64_t start,
+    uint64_t batch_size, bool drop_last, bool given_lists, uint64_t memory,
+    const std::vector<std::pair<std::filesystem::path, uint64_t>>& disks,
+    std::optional<std::pair<uint32_t, uint32_t>> lane, uint64_t staging,
+    const std::shared_ptr<Transform>& transform, unsigned threads, bool skip_bad_samples,
+    double deadline, const std::optional<std::filesystem::path>& profile,
     const std::optional<py::function>& make_tensor) {
   LoaderSettings settings;
   settings.dataset = dataset;
@@ -194,10 +175,17 @@ std::unique_ptr<LoaderCore> open_loader(
   settings.seed = seed;
   settings.pad = take(parse_pad(pad));
   settings.epochs = epochs;
+  settings.first_epoch = first_epoch;
+  settings.start = start;
   settings.batching = {batch_size, drop_last};
   settings.given_lists = given_lists;
   settings.memory = memory;
   for (const auto& [folder, bytes] : disks) settings.disks.push_back({folder, bytes});
+  if (lane) {  // of a cache that others share
+    settings.only_needed = true;
+    settings.lane = lane->first;
+    settings.lanes = lane->second;
+  }
   settings.staging = staging;
   settings.transform = transform;
   settings.hands = threads;
@@ -243,14 +231,11 @@ void register_batch(py::module_& module) {
 }  // namespace
 
 void register_loader(py::module_& module) {
-  py::class_<Transform, std::shared_ptr<Transform>>(module, "CompiledTransform")
-      .def_property_readonly("random", &Transform::random)
-      .def_property_readonly("fixed", [](const Transform& t) { return t.form().fixed(); })
-      .def_property_readonly("dtype", [](const Transform& t) { return name_of(t.form().type); })
-      .def_property_readonly(
-          "shape", [](const Transform& t) { return py::tuple(py::cast(shape_of(t.form()))); });
-  module.def("compile_transform", &compile, py::arg("json"));
   module.def("available_cpus", &available_cpus);
+  module.def("wait_for_endings", [] {
+    py::gil_scoped_release release;
+    endings().wait();
+  });
   register_batch(module);
   py::class_<LoaderCore>(module, "LoaderCore")
       .def("next", &LoaderCore::next, py::arg("seconds") = std::nullopt)
@@ -286,10 +271,11 @@ void register_loader(py::module_& module) {
   module.def("open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
              py::arg("extensions"), py::arg("index"), py::arg("revalidate"), py::arg("rank"),
              py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"), py::arg("epochs"),
-             py::arg("batch_size"), py::arg("drop_last"), py::arg("given_lists"), py::arg("memory"),
-             py::arg("disks"), py::arg("staging"), py::arg("transform"), py::arg("threads"),
-             py::arg("skip_bad_samples"), py::arg("deadline"), py::arg("profile"),
-             py::arg("make_tensor") = std::nullopt);
+             py::arg("first_epoch") = 0, py::arg("start") = 0, py::arg("batch_size"),
+             py::arg("drop_last"), py::arg("given_lists") = false, py::arg("memory"),
+             py::arg("disks"), py::arg("lane") = std::nullopt, py::arg("staging"),
+             py::arg("transform") = nullptr, py::arg("threads") = 0, py::arg("skip_bad_samples"),
+             py::arg("deadline"), py::arg("profile"), py::arg("make_tensor") = std::nullopt);
 }
 
 }  // namespace foreload::python

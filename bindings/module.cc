@@ -75,7 +75,7 @@ PYBIND11_MODULE(_core, module) {
   register_order(module);
   register_sizes(module);
   register_plan(module);
-  register_reader(module);
+  register_transform(module);
   register_loader(module);
   register_gpu(module);
 }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "endings.h"
+
 namespace foreload::python {
 
 class TensorMemory::Allocator : public SlotAllocator {
@@ -33,6 +35,7 @@ TensorMemory::~TensorMemory() {
 
 std::byte* TensorMemory::allocate(size_t bytes) {
   py::gil_scoped_acquire acquire;
+  const BorrowedThread borrowed;
   try {
     py::object tensor = make_(bytes);
     auto* const memory = reinterpret_cast<std::byte*>(tensor.attr("data_ptr")().cast<uintptr_t>());

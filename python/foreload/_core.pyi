@@ -184,59 +184,6 @@ def make_plan(
 ) -> Plan: ...
 
 @final
-class ReaderBatch:
-    """Samples of one batch as bytes."""
-
-    @property
-    def epoch(self) -> int:
-        """The epoch the batch belongs to."""
-    @property
-    def indices(self) -> npt.NDArray[np.int64]:
-        """Whose bytes these are."""
-    @property
-    def labels(self) -> npt.NDArray[np.int64]:
-        """The class of each sample."""
-    @property
-    def data(self) -> list[memoryview]:
-        """The bytes of each sample, read-only."""
-    def __len__(self) -> int: ...
-
-@final
-class ReaderCore:
-    """The engine behind foreload.Reader."""
-
-    def next(self) -> ReaderBatch | None: ...
-    def seek(self, epoch: int, start: int) -> None: ...
-    def batches_in(self, epoch: int) -> int: ...
-    def stats_json(self) -> str: ...
-    def start_json(self) -> str: ...
-    def epoch_json(self) -> str: ...
-
-def open_reader(
-    *,
-    dataset: str,
-    extensions: list[str] | None,
-    index: str,
-    revalidate: bool,
-    rank: int,
-    ranks: int,
-    order: str,
-    seed: int,
-    pad: str,
-    epochs: int | None,
-    first_epoch: int,
-    start: int,
-    batch_size: int,
-    drop_last: bool,
-    memory: int,
-    disks: list[tuple[str, int]],
-    staging: int,
-    skip_bad_samples: bool,
-    deadline: float,
-    profile: str | None,
-) -> ReaderCore: ...
-
-@final
 class CompiledTransform:
     """A chain of steps, ready to run."""
 
@@ -252,9 +199,17 @@ class CompiledTransform:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Of one sample, as it lies in memory; sides are 0 where sizes differ."""
+    def run(
+        self, data: bytes | memoryview, seed: int, epoch: int, position: int
+    ) -> npt.NDArray[Any]:
+        """One sample; bfloat16 as uint16."""
 
-def compile_transform(json: str) -> CompiledTransform: ...
+def compile_transform(
+    json: str, other: Callable[[bytes, str, bool], npt.NDArray[np.uint8]] | None = None
+) -> CompiledTransform: ...
 def available_cpus() -> int: ...
+def wait_for_endings() -> None:
+    """Until loaders are gone that were dropped on a thread of their own."""
 
 @final
 class LoaderBatch:
@@ -326,14 +281,17 @@ def open_loader(
     seed: int,
     pad: str,
     epochs: int | None,
+    first_epoch: int = 0,
+    start: int = 0,
     batch_size: int,
     drop_last: bool,
-    given_lists: bool,
+    given_lists: bool = False,
     memory: int,
     disks: list[tuple[str, int]],
+    lane: tuple[int, int] | None = None,
     staging: int,
-    transform: CompiledTransform | None,
-    threads: int,
+    transform: CompiledTransform | None = None,
+    threads: int = 0,
     skip_bad_samples: bool,
     deadline: float,
     profile: str | None,

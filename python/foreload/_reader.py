@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, SupportsIndex, cast
 
 from foreload import _core
-from foreload._arguments import MAX_UINT32, Bytes, maybe_whole, seed_word, size, whole
+from foreload._arguments import MAX_UINT32, Bytes, maybe_whole, one_of, seed_word, size, whole
 
 Disk = str | tuple[str | os.PathLike[str], Bytes]
 
 
-def _disks(disk: Disk | Sequence[Disk] | None) -> list[tuple[str, int]]:
+def disks_of(disk: Disk | Sequence[Disk] | None) -> list[tuple[str, int]]:
     """Folder and bytes of every disk cache."""
     if disk is None:
         return []
@@ -35,7 +35,7 @@ def _disks(disk: Disk | Sequence[Disk] | None) -> list[tuple[str, int]]:
     return budgets
 
 
-def _profile(profile: str | os.PathLike[str] | None) -> str | None:
+def profile_of(profile: str | os.PathLike[str] | None) -> str | None:
     """The file to start from, empty for none, None for the default one."""
     if profile is None:
         return None
@@ -97,13 +97,13 @@ class Reader:
         rank: SupportsIndex = 0,
         ranks: SupportsIndex = 1,
     ) -> None:
-        if on_error not in ("raise", "skip"):
-            raise ValueError(f"on_error is {on_error!r}: use 'raise' or 'skip'")
+        one_of("on_error", on_error, "raise", "skip")
         if not deadline > 0:
             raise ValueError(f"deadline is {deadline!r}: give seconds above 0")
         count = whole("ranks", ranks, 1, MAX_UINT32)
-        self._core = _core.open_reader(
+        self._core = _core.open_loader(
             dataset=os.fspath(dataset),
+            files=[],
             extensions=None if extensions is None else list(extensions),
             index="" if index is None else os.fspath(index),
             revalidate=revalidate,
@@ -118,16 +118,16 @@ class Reader:
             batch_size=whole("batch_size", batch_size, 1),
             drop_last=drop_last,
             memory=size("memory", memory),
-            disks=_disks(disk),
+            disks=disks_of(disk),
             staging=size("staging", staging),
             skip_bad_samples=on_error == "skip",
             deadline=float(deadline),
-            profile=_profile(profile),
+            profile=profile_of(profile),
         )
         for warning in self._start()["warnings"]:
             warnings.warn(warning, RuntimeWarning, stacklevel=2)
 
-    def __iter__(self) -> Iterator[_core.ReaderBatch]:
+    def __iter__(self) -> Iterator[_core.LoaderBatch]:
         while (batch := self._core.next()) is not None:
             yield batch
 

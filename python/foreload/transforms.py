@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foreload import _core
+from foreload._images import decode_other
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -68,7 +69,7 @@ class Compose:
 
     def compile(self) -> _core.CompiledTransform:
         """Check the chain and compile it; ValueError names the step that makes no sense."""
-        return _core.compile_transform(self.to_json())
+        return _core.compile_transform(self.to_json(), decode_other)
 
     @property
     def channels_last(self) -> bool:
@@ -122,7 +123,8 @@ def _antialias(antialias: bool | None) -> None:
 
 
 class Decode(Step):
-    """Decode JPEG, PNG or .npy, as RGB or grey.
+    """Decode an image, as RGB or grey: JPEG and PNG by C++, arrays of uint8 in .npy files by numpy,
+    other formats by Pillow where it is installed.
 
     Args:
         mode: "RGB" or "L" (grey).

@@ -394,5 +394,34 @@ TEST(TransformStatistics, DrawsAreUniform) {
   }
 }
 
+// What another decoder gives is treated as if this library had decoded it.
+TEST(Transform, AsksAnotherDecoderForOtherFormats) {
+  const auto png = make_png({40, 30}, 3, 1);
+  const auto plain = compiled({step::Decode{}});
+  const auto chain =
+      compiled({step::RandomResizedCrop{{16, 12}}, step::RandomHorizontalFlip{}, kNormalize});
+  const OtherDecoder decoder = [&](std::span<const std::byte> file, const DecodeOptions&,
+                                   PixelBuffer& out) -> Result<void> {
+    if (file.size() == 1) return fail(ErrorKind::invalid, "nobody knows it");
+    Scratch scratch;
+    const auto pixels = result_of(plain, png, {}, scratch);
+    out.reset({40, 30}, 3);
+    for (uint32_t y = 0; y < 30; ++y) std::memcpy(out.row(y), pixels.data() + y * 120, 120);
+    return {};
+  };
+  const auto asking = chain->with_other_formats(decoder);
+  const std::vector<std::byte> unknown(2);
+  Scratch scratch;
+  for (uint64_t position = 0; position < 20; ++position) {
+    const SampleKey key{1, 2, position};
+    EXPECT_EQ(result_of(asking, unknown, key, scratch), result_of(chain, png, key, scratch));
+    EXPECT_EQ(result_of(asking, png, key, scratch), result_of(chain, png, key, scratch));
+  }
+  const auto failed = asking->run(std::span(unknown).first(1), {}, scratch);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message, "nobody knows it");
+  EXPECT_FALSE(asking->run({}, {}, scratch));
+}
+
 }  // namespace
 }  // namespace foreload

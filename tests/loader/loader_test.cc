@@ -66,6 +66,45 @@ TEST_F(LoaderTest, ReadsWhatThePlanSaysIfCachesHoldAPart) {
   EXPECT_LE(loader->stats().engine.source_bytes, bound + 5 * 2 * 20'000 + bound / 20);
 }
 
+TEST_F(LoaderTest, NoMoreComesFromMemoryThanItHolds) {
+  LoaderSettings with = settings(3);
+  with.memory = 30'000;
+  with.disks = {{root_ / "cache", 2 * total() + (1 << 20)}};
+  with.staging = 4 << 20;  // batches of several epochs are open at once, and share what is read
+  const auto loader = open(with);
+  for (int i = 0; i < 3; ++i) {
+    epoch(*loader);
+    EXPECT_LE(loader->epoch_stats().from_bytes[static_cast<size_t>(From::memory)], with.memory);
+  }
+}
+
+TEST_F(LoaderTest, TakesOnlyWhatTheDataSetCanUse) {
+  LoaderSettings with = settings(2);
+  with.memory = 10 * total();
+  with.disks = {{root_ / "cache", 100 << 20}};
+  with.only_needed = true;
+  const auto loader = open(with);
+  const auto& tiers = loader->stats().start.tiers;
+  ASSERT_EQ(tiers.size(), 2u);
+  EXPECT_EQ(tiers[0].bytes, total());
+  EXPECT_GE(tiers[1].bytes, total());
+  EXPECT_LE(tiers[1].bytes, 2 * total() + (1 << 20));
+  run_all(*loader, 2);
+  EXPECT_EQ(loader->stats().engine.source_bytes, total());
+}
+
+TEST_F(LoaderTest, LanesOfOneFolderDoNotTakeEachOthersLeftovers) {
+  LoaderSettings with = settings(1);
+  with.disks = {{root_ / "cache", 2 * total() + (1 << 20)}};
+  with.lanes = 2;
+  with.lane = 1;
+  run_all(*open(with), 1);
+  with.lane = 0;
+  EXPECT_EQ(open(with)->stats().held_samples, 0u);
+  with.lane = 1;
+  EXPECT_EQ(open(with)->stats().held_samples, 100u);
+}
+
 TEST_F(LoaderTest, StartsWarmUnderAnotherSeedFromAFullDisk) {
   LoaderSettings with = settings(2);
   with.disks = {{root_ / "cache", 2 * total() + (1 << 20)}};

@@ -451,5 +451,15 @@ TEST_F(DiskTest, RefusesWrongSettings) {
   expect(file, ErrorKind::unreadable, "cannot use disk cache folder");
 }
 
+TEST(DiskBudget, IsWhatAPayloadNeedsAndLittleMore) {
+  for (const uint64_t mean : {1ull, 1000ull, 100'000ull, 17'000'000ull}) {
+    for (const uint64_t samples : {1ull, 60ull, 10'000ull, 1'000'000ull}) {
+      const uint64_t budget = disk_budget_for(mean * samples, mean);
+      EXPECT_GE(disk_payload(budget, mean), mean * samples);
+      EXPECT_LT(disk_payload(budget - budget / 50, mean), mean * samples + (64 << 10));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace foreload

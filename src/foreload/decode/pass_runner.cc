@@ -143,7 +143,12 @@ Result<void> run_passes(std::span<const std::byte> file, const ImageHeader& head
   const bool may_shrink = settings.fast && header.format == ImageFormat::jpeg;
   const unsigned shrink = may_shrink ? shrink_for(first) : 1;
   Region origin = PassRows(first, shrink).needs();
-  FORELOAD_CHECK(decode(file, header, settings.options, origin, shrink, scratch.decoded, scratch));
+  if (header.format == ImageFormat::other) {
+    origin = {};  // somebody else has decoded the whole image
+  } else {
+    FORELOAD_CHECK(
+        decode(file, header, settings.options, origin, shrink, scratch.decoded, scratch));
+  }
 
   PixelBuffer* from = &scratch.decoded;
   PixelBuffer* to = &scratch.other;

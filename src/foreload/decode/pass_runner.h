@@ -27,7 +27,8 @@ struct PassSettings {
 // or 1. With less than that to spare, finely structured photos come out up to 6 grey levels off.
 unsigned shrink_for(const Pass& pass);
 
-// Fails with `invalid` as decode() does. REQUIRES: `into` has room for the plan's result.
+// Fails with `invalid` as decode() does. REQUIRES: `into` has room for the plan's result; if the
+// format is `other`, scratch.decoded holds the whole image.
 Result<void> run_passes(std::span<const std::byte> file, const ImageHeader& header,
                         const SamplePlan& plan, const PassSettings& settings,
                         std::span<std::byte> into, Scratch& scratch);

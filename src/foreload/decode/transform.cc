@@ -42,6 +42,12 @@ std::shared_ptr<const Transform> Transform::packing(std::shared_ptr<const Packin
   return transform;
 }
 
+std::shared_ptr<const Transform> Transform::with_other_formats(OtherDecoder decoder) const {
+  std::shared_ptr<Transform> copy(new Transform(*this));
+  copy->other_ = std::move(decoder);
+  return copy;
+}
+
 bool Transform::random() const {
   return std::ranges::any_of(steps_, is_random);
 }
@@ -49,6 +55,14 @@ bool Transform::random() const {
 DecodeOptions Transform::options() const {
   const auto& step = std::get<step::Decode>(steps_.front());
   return {.mode = step.mode, .exif_orientation = step.exif_orientation};
+}
+
+Result<ImageHeader> Transform::open(std::span<const std::byte> file, Scratch& scratch) const {
+  if (!other_ || file.empty() || format_of(file) != ImageFormat::other)
+    return read_header(file, options());
+  FORELOAD_CHECK(other_(file, options(), scratch.decoded));
+  assert(scratch.decoded.channels() == form_.channels);
+  return ImageHeader{.format = ImageFormat::other, .size = scratch.decoded.size()};
 }
 
 Result<void> Transform::run_plan(std::span<const std::byte> file, const ImageHeader& header,
@@ -64,7 +78,7 @@ Result<void> Transform::run_plan(std::span<const std::byte> file, const ImageHea
 Result<void> Transform::run(std::span<const std::byte> file, const SampleKey& key,
                             std::span<std::byte> into, Scratch& scratch) const {
   assert(form_.fixed() && into.size() == form_.bytes());
-  FORELOAD_TRY(const ImageHeader header, read_header(file, options()));
+  FORELOAD_TRY(const ImageHeader header, open(file, scratch));
   FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, header.upright(), key));
   if (packing_ && packing_->chooses(key.position) && packing_->pack(file, header, plan, key, into))
     return {};
@@ -73,7 +87,7 @@ Result<void> Transform::run(std::span<const std::byte> file, const SampleKey& ke
 
 Result<Transform::Sample> Transform::run(std::span<const std::byte> file, const SampleKey& key,
                                          Scratch& scratch) const {
-  FORELOAD_TRY(const ImageHeader header, read_header(file, options()));
+  FORELOAD_TRY(const ImageHeader header, open(file, scratch));
   FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, header.upright(), key));
   Sample sample{.form = form_};
   sample.form.size = plan.size();

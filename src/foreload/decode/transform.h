@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -51,6 +52,12 @@ struct DrawnParameters {
   std::array<uint8_t, 3> jitter_order{0, 1, 2};  // indices into `jitter`
 };
 
+// Decodes a file of a format that this library does not know: the whole image, upright if the
+// options ask for it, one byte per channel, as many channels as the mode has. Fails with `invalid`;
+// several threads call it at once.
+using OtherDecoder = std::function<Result<void>(std::span<const std::byte> file,
+                                                const DecodeOptions& options, PixelBuffer& out)>;
+
 class Transform {
  public:
   // Fails with `invalid` for a chain that makes no sense (Normalize before a crop, two types, ...)
@@ -65,6 +72,8 @@ class Transform {
   // a GPU; see parcel.h. Only images of 8 bits in three channels can be left to one: others come
   // out as ever.
   std::shared_ptr<const Transform> packing(std::shared_ptr<const PackingRule> rule) const;
+  // The same chain, with somebody to ask where a file is neither JPEG nor PNG.
+  std::shared_ptr<const Transform> with_other_formats(OtherDecoder decoder) const;
 
   const OutputForm& form() const { return form_; }
   const std::vector<Step>& steps() const { return steps_; }
@@ -88,6 +97,8 @@ class Transform {
  private:
   Transform() = default;
 
+  // What the file declares; a file of another format is decoded into scratch.decoded.
+  Result<ImageHeader> open(std::span<const std::byte> file, Scratch& scratch) const;
   Result<void> run_plan(std::span<const std::byte> file, const ImageHeader& header,
                         const SamplePlan& plan, std::span<std::byte> into, Scratch& scratch) const;
   DecodeOptions options() const;
@@ -97,6 +108,7 @@ class Transform {
   std::shared_ptr<const RowWriter> writer_;
   const PixelKernels* kernels_ = nullptr;
   std::shared_ptr<const PackingRule> packing_;  // null: everything is done here
+  OtherDecoder other_;                          // may be empty
 };
 
 }  // namespace foreload

@@ -63,6 +63,23 @@ void settle_tiers(LoaderSettings& settings, const MachineProfile& machine, Loade
   settings.disks = std::move(sorted);
 }
 
+// Leaves of each budget what a data set of these sizes can use; disks that would hold nothing go.
+// REQUIRES: the disks are sorted, and `start` has them as tiers.
+void cut_budgets(const Sizes& sizes, LoaderSettings& settings, LoaderStart& start) {
+  settings.memory = std::min(settings.memory, sizes.total());
+  start.tiers.at(0).bytes = settings.memory;
+  uint64_t left = sizes.total();
+  size_t used = 0;
+  for (; used < settings.disks.size() && left > 0; ++used) {
+    uint64_t& budget = settings.disks[used].bytes;
+    budget = std::min(budget, disk_budget_for(left, sizes.mean()));
+    left -= std::min(left, disk_payload(budget, sizes.mean()));
+    start.tiers[1 + used].bytes = budget;
+  }
+  settings.disks.resize(used);
+  start.tiers.resize(1 + used);
+}
+
 // How many requests each path begins with.
 void settle_limiters(const LoaderSettings& settings, const MachineProfile& machine,
                      const std::filesystem::path& root, LoaderStart& start,
@@ -192,14 +209,16 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
     return fail(ErrorKind::invalid, fmt::format("{} disk caches are too many: give at most {}",
                                                 settings.disks.size(), kMostDisks));
   settle_tiers(settings, profile.machine, stats.start);
+  FORELOAD_TRY(Sizes sizes, Sizes::of(*loader->index_));
+  if (settings.only_needed) cut_budgets(sizes, settings, stats.start);
   parts.tiers.resize(1 + settings.disks.size());
   for (uint32_t tier = 1; tier < parts.tiers.size(); ++tier) {
     DiskSettings disk;
     disk.folder = settings.disks[tier - 1].folder;
     disk.budget = settings.disks[tier - 1].bytes;
     disk.fingerprint = loader->index_->fingerprint();
-    disk.member = settings.rank;
-    disk.members = settings.ranks;
+    disk.member = settings.rank + settings.ranks * settings.lane;
+    disk.members = settings.ranks * settings.lanes;
     disk.operations = disk_operations;
     disk.queue_bytes = UINT64_MAX;  // the policy bounds what is on its way
     FORELOAD_TRY(parts.tiers[tier].disk,
@@ -210,7 +229,6 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   }
 
   const auto begin = Clock::now();
-  FORELOAD_TRY(Sizes sizes, Sizes::of(*loader->index_));
   Job job = job_of(settings, sizes);
   const std::vector<Held> own_held = held_on(parts.tiers, *loader->index_, settings.rank);
   job.held = own_held;

@@ -64,6 +64,13 @@ struct LoaderSettings {
 
   uint64_t memory = 0;            // bytes of samples to keep in memory
   std::vector<DiskBudget> disks;  // in any order: the fastest is used first
+  // Budgets are cut to what the data set can use, so that another loader may have the rest;
+  // LoaderStart::tiers says what is left of them.
+  bool only_needed = false;
+  // Loaders of one process that share disk folders find their own leftovers there: which of `lanes`
+  // this one is.
+  uint32_t lane = 0;
+  uint32_t lanes = 1;
   // Bytes of batches being filled and decoded, whatever it takes for one. 0: 128 MiB, and with a
   // transform four decoded batches besides.
   uint64_t staging = 0;

@@ -136,6 +136,17 @@ uint64_t disk_payload(uint64_t budget, uint64_t mean_size) {
                                static_cast<double>(mean_size) / static_cast<double>(per_record));
 }
 
+uint64_t disk_budget_for(uint64_t payload, uint64_t mean_size) {
+  uint64_t least = kLeastBudget;
+  uint64_t most = least;
+  while (disk_payload(most, mean_size) < payload && most < UINT64_MAX / 2) most *= 2;
+  while (most - least > kBlockBytes) {
+    const uint64_t middle = least + (most - least) / 2;
+    (disk_payload(middle, mean_size) < payload ? least : most) = middle;
+  }
+  return most;
+}
+
 Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskSettings settings, Answered answered) {
   FORELOAD_CHECK(check(settings));
   if (settings.segment_bytes == 0) settings.segment_bytes = segment_bytes_for(settings.budget);

@@ -81,6 +81,8 @@ struct DiskWrite {
 // How many bytes of samples of this mean size fit a budget: what is left without the headers of
 // records and segments and the blocks that files are rounded up to.
 uint64_t disk_payload(uint64_t budget, uint64_t mean_size);
+// The budget that so many bytes of samples need, and not much more.
+uint64_t disk_budget_for(uint64_t payload, uint64_t mean_size);
 
 class DiskTier {
  public:

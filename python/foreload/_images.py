@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images that Python opens: for functions as transforms, and formats that C++ does not decode.
+
+What a file is, its content says. Arrays in .npy files need numpy only, everything else Pillow.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+HAVE_PILLOW = importlib.util.find_spec("PIL") is not None
+
+_NPY = b"\x93NUMPY"
+
+
+class NamedBytes(io.BytesIO):
+    """The bytes of a file, open for reading, with its name."""
+
+    def __init__(self, data: bytes | memoryview, name: str) -> None:
+        super().__init__(data)
+        self.name = name
+
+
+def _load_array(data: bytes | memoryview) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    return array
+
+
+def open_image(data: Any, name: str, unchanged: bool = False) -> Any:
+    """What a function as transform gets: an image of Pillow, as RGB or unchanged as the file has it
+    (with alpha, a palette, or grey of 16 bits), or the array of a .npy file."""
+    if isinstance(data, np.ndarray):  # decoded already
+        return data
+    if bytes(data[: len(_NPY)]) == _NPY:
+        return _load_array(data)
+    from PIL import Image
+
+    with NamedBytes(data, name) as file, Image.open(file) as image:
+        if not unchanged:
+            return image.convert("RGB")
+        image.load()
+        return image
+
+
+def decode_other(data: bytes, mode: str, upright: bool) -> npt.NDArray[np.uint8]:
+    """Pixels of a file that is neither JPEG nor PNG, as C++ wants them: uint8, H x W (x 3)."""
+    if data.startswith(_NPY):
+        return _image_of(_load_array(data), mode)
+    if not HAVE_PILLOW:
+        raise ValueError("other formats need Pillow, which is not installed: pip install pillow")
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with io.BytesIO(data) as file, Image.open(file) as image:
+            turned = ImageOps.exif_transpose(image) if upright else image
+            return np.asarray(turned.convert(mode))
+    except UnidentifiedImageError:
+        raise ValueError("Pillow does not know what it is either") from None
+
+
+def _image_of(array: npt.NDArray[Any], mode: str) -> npt.NDArray[np.uint8]:
+    """An array as an image of that mode: what is grey serves for RGB, the other way round not."""
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    wanted = array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3 and mode == "RGB")
+    if array.dtype != np.uint8 or not wanted:
+        raise ValueError(
+            f"its array is {array.dtype} of shape {array.shape}: steps of foreload.transforms need "
+            f"uint8 of height x width{' x 3' if mode == 'RGB' else ''}; use a function for others"
+        )
+    if mode == "RGB" and array.ndim == 2:
+        array = np.repeat(array[:, :, np.newaxis], 3, axis=2)
+    return np.ascontiguousarray(array)
