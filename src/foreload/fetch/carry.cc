@@ -304,7 +304,12 @@ void Engine::carry(action::Copy& a) {
     }
   }
   if (!bytes.empty()) std::memcpy(target.ranges[a.to.index].data(), bytes.data(), bytes.size());
-  target.from[a.to.index] = From::memory;
+  // It counts like the read that it is a copy of, unless memory would have had it in a moment.
+  const uint64_t sample = source.samples[a.from.index];
+  const bool kept = std::ranges::any_of(parts_.tiers, [sample](const EngineTier& tier) {
+    return tier.memory && tier.memory->owns(sample);
+  });
+  target.from[a.to.index] = kept ? From::memory : source.from[a.from.index];
 }
 
 void Engine::carry(action::Substitute& a) {
@@ -314,7 +319,7 @@ void Engine::carry(action::Substitute& a) {
     action::Copy copy{a.from, a.to};
     return carry(copy);
   }
-  batch.from[a.to.index] = From::memory;
+  batch.from[a.to.index] = batch.from[a.from.index];
   if (!batch.apart.empty()) {
     batch.apart[a.to.index] = batch.apart[a.from.index];
   } else if (batch.decoded) {
