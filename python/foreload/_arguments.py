@@ -38,6 +38,13 @@ def maybe_whole(name: str, value: SupportsIndex | None, low: int = 0) -> int | N
     return None if value is None else whole(name, value, low)
 
 
+def one_of(name: str, value: str, *choices: str) -> None:
+    """Refuse what is none of the choices."""
+    if value not in choices:
+        listed = ", ".join(map(repr, choices[:-1]))
+        raise ValueError(f"{name} is {value!r}: use {listed} or {choices[-1]!r}")
+
+
 def seed_word(seed: SupportsIndex) -> int:
     """The seed modulo 2**64, as torch takes it."""
     return whole("seed", seed, -(2**63), MAX_UINT64) % 2**64

@@ -12,33 +12,27 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, SupportsIndex
 
-import numpy as np
-
-from foreload import _core, transforms
-from foreload._arguments import Bytes, maybe_whole, seed_word, size, whole
+from foreload import _core
+from foreload._arguments import Bytes, maybe_whole, one_of, seed_word, size, whole
+from foreload._batches import BatchMaker
 from foreload._cache import Cache
-from foreload._collate import (
-    HAVE_TORCH,
-    channels_first,
-    default_collate,
-    default_convert,
-    pinned,
-    tensor,
-)
+from foreload._collate import HAVE_TORCH, pinned
 from foreload._datasets import samples_of
-from foreload._device import DeviceFeed, pinned_memory, tensor_of
+from foreload._device import DeviceFeed, pinned_memory
+from foreload._engine_feed import Core, EngineFeed
 from foreload._iteration import Iteration, Place
-from foreload._memory_core import MemoryBatch, MemoryCore
-from foreload._python_transform import Pipeline, SampleMaker
+from foreload._iterator import LoaderIterator
+from foreload._makers import Makers, ProcessMakers, ThreadMakers
+from foreload._memory_core import MemoryCore
+from foreload._pipeline import Pipeline
+from foreload._python_transform import SampleMaker
 from foreload._ranks import find_ranks
-from foreload._reader import Disk, _disks, _profile
+from foreload._reader import Disk, disks_of, profile_of
 from foreload._samplers import OrderSampler, batches_of, draw, draw_batches, ends_of
 from foreload._state import Identity, load_state, read_state, save_state, write_state
 from foreload._torch_arguments import check_torch_arguments, refuse_together, seed_from
+from foreload._transform_choice import choose_transform
 from foreload._waiting import WaitWatch
-
-Batch = _core.LoaderBatch | MemoryBatch
-Core = _core.LoaderCore | MemoryCore
 
 _open: weakref.WeakSet[DataLoader] = weakref.WeakSet()
 
@@ -48,6 +42,7 @@ def _close_all() -> None:
     """Threads must not outlive the interpreter's data."""
     for loader in list(_open):
         loader.close()
+    _core.wait_for_endings()
 
 
 class DataLoader:
@@ -63,8 +58,8 @@ class DataLoader:
         shuffle: Whether each epoch has an order of its own.
         sampler: Gives the samples of an epoch. It is iterated when an iteration starts, not before.
         batch_sampler: The same, batch by batch.
-        num_workers: Threads that decode; None or 0: the CPUs of this container, shared by the
-            ranks on the machine.
+        num_workers: Threads (or processes, see `workers`) that decode; None or 0: the CPUs of
+            this container, shared by the ranks on the machine.
         collate_fn: Makes a batch of a list of samples; called in order, in the loop's thread.
         pin_memory: Give tensors in pinned memory, where there is CUDA; images are decoded into it.
         drop_last: Whether a last batch that is not full is left out.
@@ -75,7 +70,8 @@ class DataLoader:
             default the data set's own. See docs/transforms.md.
         target_transform: Function of the class; by default the data set's own.
         batch_transform: Function of the whole batch, applied last.
-        image_type: What a function as transform gets: "pil" or "array" (uint8, HWC).
+        image_type: What a function as transform gets: "pil" (an RGB image), "array" (uint8, HWC)
+            or "unchanged" (Pillow's image as it is stored, with alpha or grey of 16 bits).
         epochs: Number of epochs; None goes on for as long as the loop does.
         seed: Seed of order and transform.
         order: "torch", or "feistel" for sets too large to shuffle; needs `shuffle`.
@@ -88,6 +84,7 @@ class DataLoader:
         disk: "FOLDER:SIZE" of a disk cache, or several.
         cache: A `foreload.Cache` to take memory and disk from, instead.
         index, revalidate, extensions, deadline, profile: As for `foreload.Reader`.
+        workers: Who runs a function as transform: "thread", or "process" for spawned processes.
         on_error: "raise", or "skip": a bad sample's place takes a good one of its batch.
         device: "cuda", "cuda:1", ...: where batches are handed out; None: in host memory. See
             docs/gpu.md.
@@ -119,6 +116,7 @@ class DataLoader:
         target_transform: Callable[[Any], Any] | None = None,
         batch_transform: Callable[[Any], Any] | None = None,
         image_type: str | None = None,
+        workers: str = "thread",
         epochs: SupportsIndex | None = None,
         seed: SupportsIndex | None = None,
         order: str = "torch",
@@ -141,19 +139,16 @@ class DataLoader:
     ) -> None:
         self._core: Core | None = None
         self._pipeline: Pipeline | None = None
-        self._maker: SampleMaker
-        self._python: bool  # makes the samples
+        self._engine: EngineFeed
         self._waits: WaitWatch
         check_torch_arguments(
             worker_init_fn, multiprocessing_context, pin_memory_device, in_order, timeout
         )
         refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        if on_error not in ("raise", "skip"):
-            raise ValueError(f"on_error is {on_error!r}: use 'raise' or 'skip'")
-        if pad not in ("repeat", "truncate", "none"):
-            raise ValueError(f"pad is {pad!r}: use 'repeat', 'truncate' or 'none'")
-        if order not in ("torch", "feistel"):
-            raise ValueError(f"order is {order!r}: use 'torch' or 'feistel'; shuffle says whether")
+        one_of("on_error", on_error, "raise", "skip")
+        one_of("pad", pad, "repeat", "truncate", "none")
+        one_of("order", order, "torch", "feistel")
+        one_of("workers", workers, "thread", "process")
         if not deadline > 0:
             raise ValueError(f"deadline is {deadline!r}: give seconds above 0")
         if cache is not None and (memory != 0 or disk is not None):
@@ -184,7 +179,7 @@ class DataLoader:
             self.batch_size = whole("batch_size", batch_size, 1)
         self._unit = self.batch_size or 1
         self.batch_sampler = batch_sampler
-        self._single = batch_size is None and batch_sampler is None  # samples, not batches
+        single = batch_size is None and batch_sampler is None  # samples, not batches
         self._feed: DeviceFeed | None = None
         if device is not None:
             ahead = whole("prefetch_to_device", prefetch_to_device, 1)
@@ -194,22 +189,26 @@ class DataLoader:
         if target_transform is not None:
             samples.target_transform = target_transform
         self._samples = samples
-        self._chain: transforms.Compose | None = None
-        function = self._choose_transform(transform, image_type)
-        compiled = None if self._chain is None else self._chain.compile()
-        if self._feed is not None and compiled is not None and compiled.fixed and self._plain():
-            assert self._chain is not None
-            self._chain = self._feed.take_over(self._chain)
-            compiled = self._feed.decode(decoder, self._chain.compile(), samples, self.num_workers)
+        chosen = choose_transform(samples, transform, image_type)
+        chain = chosen.chain
+        compiled = None if chain is None else chain.compile()
+        # Whether batches are [images, labels] that nobody else puts together.
+        plain = collate_fn is None and not single and not chosen.python
+        if self._feed is not None and compiled is not None and compiled.fixed and plain:
+            assert chain is not None
+            chain = self._feed.take_over(chain)
+            compiled = self._feed.decode(decoder, chain.compile(), samples, self.num_workers)
         elif decoder != "cpu":
             raise ValueError(
                 f"decoder={decoder!r} needs device='cuda' and a transform of foreload.transforms "
                 "that gives images of one size, without collate_fn"
             )
-        self._compiled = compiled
-        self._bfloat16 = compiled is not None and compiled.dtype == "bfloat16"
-        if self._bfloat16 and not HAVE_TORCH:
+        if compiled is not None and compiled.dtype == "bfloat16" and not HAVE_TORCH:
             raise ValueError("bfloat16 needs torch, which is not installed: use float16 or float32")
+        if workers == "process" and not chosen.python:
+            raise ValueError(
+                "workers='process' is for functions as transforms: C++ runs this one in threads"
+            )
         self._random = compiled is not None and compiled.random
         if self._random and shuffle is None and sampler is None and batch_sampler is None:
             warnings.warn(
@@ -221,9 +220,19 @@ class DataLoader:
         self._drawn: Any = sampler if batch_sampler is None else batch_sampler
         self._kind = order if shuffle else "sequential"
         self._pad = pad if ranks.count > 1 else "repeat"
-        self._given = self._drawn is not None or self._pad == "none"
         self._iteration = Iteration()
         self._iterated_state: Any = None  # of a sampler that has one, before its last iteration
+        self._batches = BatchMaker(samples, chain, compiled, collate_fn, single, self.return_index)
+        if chosen.python:
+            maker = SampleMaker(samples, chosen.function, chosen.unchanged)
+            makers: Makers = (
+                ProcessMakers(self.num_workers, maker)
+                if workers == "process"
+                else ThreadMakers(self.num_workers, maker)
+            )
+            self._pipeline = Pipeline(
+                makers, 1 + (self.prefetch_factor or 2), skip=on_error == "skip"
+            )
         settings: dict[str, Any] = {
             "dataset": samples.folder or "",
             "files": samples.files or [],
@@ -235,103 +244,53 @@ class DataLoader:
             "order": self._kind,
             "seed": self.seed,
             "pad": "repeat" if self._pad == "none" else self._pad,
-            "epochs": None if self._given else self._epochs,
+            "epochs": None if self._lists_are_given() else self._epochs,
             "batch_size": self._unit,
             "drop_last": self.drop_last,
-            "given_lists": self._given,
+            "given_lists": self._lists_are_given(),
             "memory": size("memory", memory) // ranks.local,
-            "disks": [(folder, bytes // ranks.local) for folder, bytes in _disks(disk)],
+            "disks": [(folder, bytes // ranks.local) for folder, bytes in disks_of(disk)],
             "staging": 0,
             "transform": compiled,
             "threads": self.num_workers if compiled is not None else 0,
             "skip_bad_samples": on_error == "skip",
             "deadline": float(deadline),
-            "profile": _profile(profile),
+            "profile": profile_of(profile),
         }
         if compiled is not None and compiled.fixed and (self._feed is not None or self.pin_memory):
             settings["make_tensor"] = pinned_memory
-        self._open(settings, cache)
-        assert self._core is not None
+        self._core = self._open(settings, cache)
+        self._engine = EngineFeed(self._core)
         if self._feed is not None:
             self._feed.name_of = self._core.name_of
-        self._maker = SampleMaker(samples, function, self.seed, self._core.name_of)
-        self._python = function is not None or not self._native_samples()
-        if self._python:
-            self._pipeline = Pipeline(self.num_workers, 1 + (self.prefetch_factor or 2))
         self._waits = WaitWatch(self.num_workers)
         _open.add(self)
 
-    def _plain(self) -> bool:
-        """Whether batches are [images, labels] that nobody else puts together."""
-        return self.collate_fn is None and not self._single and self._native_samples()
+    def _lists_are_given(self) -> bool:
+        """Whether Python makes the reading list of each epoch."""
+        return self._drawn is not None or self._pad == "none"
 
-    def _native_samples(self) -> bool:
-        """Whether C++ makes the samples, or hands out bytes, all by itself."""
-        if self._samples.decode is not None or self._samples.loader is not None:
-            return False
-        return self._chain is not None or self._samples.folder is not None
-
-    def _choose_transform(self, transform: Any, image_type: str | None) -> Any:
-        """Sets what C++ does; returns the function that Python does, if there is one."""
+    def _open(self, settings: dict[str, Any], cache: Cache | None) -> Core:
         samples = self._samples
-        if image_type not in (None, "pil", "array"):
-            raise ValueError(f"image_type is {image_type!r}: use 'pil' or 'array'")
-        chosen = samples.transform if transform is None else transform
-        if chosen is None:
-            return None
-        chain = None
-        try:
-            chain = transforms.native(chosen)
-        except ValueError as error:
-            warnings.warn(
-                f"{error}; the transform runs as it is, in Python threads, which is slower",
-                stacklevel=3,
-            )
-        makes_images = samples.decode is None and samples.loader is None
-        if chain is not None:
-            if not makes_images:
-                raise ValueError(
-                    "a transform of foreload.transforms needs images, but the data set makes its "
-                    "samples itself, by decode() or a loader of its own: give a function"
-                )
-            self._chain = chain
-            return None
-        if not callable(chosen):
-            raise TypeError(f"transform is {chosen!r}: give foreload.transforms or a function")
-        if makes_images and image_type == "array":
-            self._chain = transforms.Compose([transforms.Decode(), transforms.ToLayout("HWC")])
-        return chosen
-
-    def _open(self, settings: dict[str, Any], cache: Cache | None) -> None:
-        samples = self._samples
+        self._give_back: weakref.finalize[..., Any] | None = None
         if samples.blobs is not None:
             assert samples.count is not None
             self.sampler = self._sampler_for(samples.count)
-            self._core = MemoryCore(
-                samples.blobs,
-                self._order,
-                samples.count,
-                self._unit,
-                self.drop_last,
-                self._given,
-            )
-        else:
-            local = self._ranks.local
-            if cache is not None:
-                settings["memory"] = cache.memory_left // local
-                settings["disks"] = [
-                    (folder, left // local) for folder, left in cache.disks_left if left > 0
-                ]
+            return MemoryCore(samples.blobs, self._order, samples.count, self._unit, self.drop_last)
+        if cache is None:
             core = _core.open_loader(**settings)
-            self._core = core
-            if cache is not None:
-                taken, _ = cache.take(core.bytes)
-                weakref.finalize(self, cache.give_back, taken)
-            self.sampler = self._sampler_for(core.samples)
-        self._at: tuple[int, int, int] | None = (0, 0, 0)  # where the core is
-        self._memory = settings["memory"]
-        for warning in json.loads(self._core.start_json())["warnings"]:
+        else:
+            core, lane = cache._lend(
+                self._ranks,
+                lambda memory, disks, lane: _core.open_loader(
+                    **settings | {"memory": memory, "disks": disks, "lane": lane}
+                ),
+            )
+            self._give_back = weakref.finalize(self, cache._give_back, lane)
+        self.sampler = self._sampler_for(core.samples)
+        for warning in json.loads(core.start_json())["warnings"]:
             warnings.warn(warning, RuntimeWarning, stacklevel=4)
+        return core
 
     def _sampler_for(self, count: int) -> Any:
         self._count = count
@@ -396,7 +355,7 @@ class DataLoader:
         share = state.get("gpu_share", 0)
         if self._feed is not None and self._feed.decoding is not None:
             self._feed.decoding.share = share
-            self._at = None  # what was decoded ahead went by another share
+            self._engine.forget()  # what was decoded ahead went by another share
         elif share:
             warnings.warn(
                 f"the state was written by a run in which the GPU decoded {share} of 256 samples; "
@@ -426,10 +385,11 @@ class DataLoader:
         place = self._iteration.place
         found: dict[str, Any] = json.loads(core.stats_json())
         found |= json.loads(core.start_json())
-        found |= {"epoch": place.epoch, "consumed": place.consumed}
-        if self._python:
-            found["transform_seconds"] = self._maker.seconds
-        found["threads"] = self.num_workers
+        found |= {"epoch": place.epoch, "consumed": place.consumed, "threads": self.num_workers}
+        if self._pipeline is not None:
+            found["transform_seconds"] = self._pipeline.seconds
+            found["skipped"] = found.get("skipped", 0) + self._pipeline.skipped
+            found["skipped_names"] = found.get("skipped_names", []) + self._pipeline.skipped_names
         if self._feed is not None:
             found["device"] = self._feed.stats()
         return found
@@ -443,15 +403,20 @@ class DataLoader:
         if self._core is None:
             return "<foreload.DataLoader: closed>"
         name = self._samples.folder or type(self.dataset).__name__
-        order = "a sampler's order" if self._drawn is not None else "in order"
+        order = "in the order of a sampler" if self._drawn is not None else "in order"
         if self._drawn is None and self._kind != "sequential":
             order = f"shuffled with seed {self.seed}"
+        tiers = ", ".join(
+            f"{_core.format_bytes(tier['bytes'])} {tier['folder'] or 'memory'}"
+            for tier in json.loads(self._core.start_json()).get("tiers", [])
+            if tier["bytes"] > 0
+        )
         place = self._iteration.place
         ranks = self._ranks
         return (
             f"<foreload.DataLoader: {name}, {self._count:,} samples in batches of {self._unit}, "
             f"{order}, rank {ranks.rank} of {ranks.count}, {self.num_workers} threads, "
-            f"{_core.format_bytes(self._memory)} memory; epoch {place.epoch}, "
+            f"{'kept in ' + tiers if tiers else 'nothing kept'}; epoch {place.epoch}, "
             f"{place.consumed:,} consumed>"
         )
 
@@ -465,8 +430,10 @@ class DataLoader:
         if self._feed is not None:
             self._feed.restart()
         core.close()
+        if self._give_back is not None:
+            self._give_back()
 
-    # How batches are made.
+    # How batches come to the iterator.
 
     def _check_usable(self) -> Core:
         if os.getpid() != self._process:
@@ -479,18 +446,17 @@ class DataLoader:
         return self._core
 
     def _begin(self) -> tuple[int, Place, int]:
-        """Start an iteration and bring the core there; the batches of it come last."""
-        core = self._check_usable()
+        """Start an iteration and bring the engine there; the number of its batches comes last."""
         if self._epochs is not None and self._iteration.upcoming.epoch >= self._epochs:
             raise RuntimeError(
                 f"epoch {self._iteration.upcoming.epoch} is beyond epochs={self._epochs}: give "
                 "more epochs, or leave epochs out"
             )
-        drawn = None
+        lists = None
         if self._drawn is not None:
             if hasattr(self._drawn, "state_dict"):
                 self._iterated_state = self._drawn.state_dict()
-            drawn = (
+            lists = (
                 draw_batches(self._drawn, self._count)
                 if self.batch_sampler is not None
                 else draw(self._drawn, self._unit, self.drop_last, self._count)
@@ -500,148 +466,63 @@ class DataLoader:
             self._pipeline.restart()
         if self._feed is not None:
             self._feed.restart()
-        start = 0 if self._drawn is not None else place.consumed
-        if self._drawn is None and place.consumed >= self._count:
+        skip = 0
+        if self._drawn is not None:  # a sampler's list cannot be entered in the middle
+            assert lists is not None
+            skip = min(place.consumed, len(lists[1]))
+        elif place.consumed >= self._count:
             return turn, place, 0
-        if self._given and drawn is None:
-            indices = self._order.indices(place.epoch, start)
+        elif self._pad == "none":
+            indices = self._order.indices(place.epoch, place.consumed)
             ends = ends_of(len(indices), self._unit, self.drop_last)
-            drawn = indices[: int(ends[-1]) if len(ends) else 0], ends
-        if drawn is not None and len(drawn[1]) == 0:
+            lists = indices[: int(ends[-1]) if len(ends) else 0], ends
+        if lists is None:
+            return turn, place, self._engine.begin(place.epoch, place.consumed)
+        if len(lists[1]) == skip:
             return turn, place, 0
-        self._bring_to(core, place.epoch, 0 if self._given else start, drawn is not None)
-        if drawn is not None:
-            core.give_list(*drawn)
-            batches = len(drawn[1])
-            if self._drawn is not None:  # a sampler's list cannot be entered in the middle
-                for _ in range(min(place.consumed, batches)):
-                    self._pull(None)
-                batches -= min(place.consumed, batches)
-            return turn, place, batches
-        return turn, place, core.batches_in(place.epoch)
-
-    def _bring_to(self, core: Core, epoch: int, start: int, given: bool) -> None:
-        if self._at is not None and not given and start == 0:
-            before, _, received = self._at
-            done = received > 0 and received == core.batches_in(before)
-            if before + 1 == epoch and done and core.next(None) is None:
-                self._at = (epoch, 0, 0)  # the loop left after the last batch, before StopIteration
-        if self._at != (epoch, start, 0):
-            core.seek(epoch, start)
-            self._at = (epoch, start, 0)
-
-    def _pull(self, seconds: float | None) -> Batch | None:
-        """The next batch of the core, None at the end of its epoch."""
-        core = self._check_usable()
-        at, self._at = self._at, None  # nobody knows where it is if this fails
-        try:
-            batch = core.next(seconds)
-        except TimeoutError:
-            self._at = at
-            raise
-        if at is not None:
-            epoch, start, received = at
-            self._at = (epoch + 1, 0, 0) if batch is None else (epoch, start, received + 1)
-        return batch
-
-    def _tasks(self, batch: Batch, start: int) -> list[tuple[Any, ...]]:
-        """What the threads need to make each sample."""
-        data: Sequence[Any] = batch.data or batch.apart
-        count = self._ranks.count
-        first = (0 if self._given else start) + batch.first * count + self._ranks.rank
-        indices = batch.indices.tolist()
-        labels = self._labels(batch, indices)
-        return [
-            (view, index, label, batch.epoch, (first + i * count) % max(self._count, 1))
-            for i, (view, index, label) in enumerate(zip(data, indices, labels, strict=True))
-        ]
-
-    def _labels(self, batch: Batch, indices: list[int]) -> list[Any]:
-        targets = self._samples.targets
-        if targets is None:
-            labels: list[Any] = batch.labels.tolist()
-            return labels
-        if isinstance(targets, np.ndarray):
-            found: list[Any] = targets[indices].tolist()
-            return found
-        return [targets[index] for index in indices]
-
-    def _images(self, batch: Batch) -> Any:
-        """Decoded images as one tensor, or a list where sizes differ; bytes as memoryviews."""
-        if self._chain is None:
-            return batch.data
-        last = self._chain.channels_last
-        if batch.pixels is not None:
-            assert self._compiled is not None
-            images = tensor_of(batch, self._compiled)
-            if images is None:
-                images = tensor(batch.pixels, self._bfloat16)
-            return channels_first(images) if last else images
-        images = [tensor(array, self._bfloat16) for array in batch.apart]
-        return [channels_first(image) for image in images] if last else images
-
-    def _native_batch(self, batch: Batch) -> Any:
-        images = self._images(batch)
-        indices = batch.indices
-        targets = self._samples.targets
-        change = self._samples.target_transform
-        plain = change is None and (targets is None or isinstance(targets, np.ndarray))
-        labels: Any
-        if plain and self.collate_fn is None and not self._single:
-            labels = tensor(batch.labels if targets is None else np.asarray(targets)[indices])
-        else:
-            labels = self._labels(batch, indices.tolist())
-            if change is not None:
-                labels = [change(label) for label in labels]
-            if self._single or self.collate_fn is not None:
-                return self._collated(list(zip(images, labels, strict=True)), indices.tolist())
-            labels = default_collate(labels)
-        return [images, labels, tensor(indices)] if self.return_index else [images, labels]
-
-    def _collated(self, samples: list[Any], indices: list[int]) -> Any:
-        """A batch of single samples, or the one sample where nothing is batched."""
-        if self.return_index:
-            samples = [
-                (*sample, index) if isinstance(sample, tuple | list) else (sample, index)
-                for sample, index in zip(samples, indices, strict=True)
-            ]
-        if self._single:
-            return (self.collate_fn or default_convert)(samples[0])
-        return (self.collate_fn or default_collate)(samples)
+        return turn, place, self._engine.begin_list(place.epoch, lists, skip)
 
     def _in_host_memory(self, start: int, seconds: float | None) -> tuple[Any, Any] | None:
         """The next batch where it was made and the numbers of its samples, None at the end."""
         if self._pipeline is None:
-            batch = self._pull(seconds)
-            return None if batch is None else (self._native_batch(batch), batch.indices)
+            batch = self._engine.pull(seconds)
+            return None if batch is None else (self._batches.native(batch), batch.indices)
+        core = self._check_usable()
         made = self._pipeline.next(
-            self._pull, lambda batch: self._tasks(batch, start), self._maker, seconds
+            self._engine.pull,
+            lambda batch: self._batches.tasks(
+                batch, self._ranks, self.seed, start, self._count, core.name_of
+            ),
+            seconds,
         )
         if made is None:
             return None
-        indices = made[0].indices
-        return self._collated(made[1], indices.tolist()), indices
+        return self._batches.collated(made.samples, made.indices.tolist()), made.indices
 
-    def _receive(self, start: int) -> Any:
-        """The next finished batch, None at the end."""
+    def _receive(self, consumed: int) -> tuple[Any] | None:
+        """The next finished batch of an iteration that began after so many samples; None at the
+        end."""
         seconds = self.timeout or None
+        start = consumed if self._drawn is None else 0
+        result: Any
         try:
-            result: Any
             if self._feed is None:
                 made = self._in_host_memory(start, seconds)
-                result = None if made is None else made[0]
+                if made is None:
+                    return None
+                result = made[0]
             else:
                 result = self._feed.next(lambda wait: self._in_host_memory(start, wait), seconds)
+                if result is None:
+                    return None
         except TimeoutError:
             raise RuntimeError(
                 f"no batch within timeout={self.timeout:g} seconds: the source or the transform is "
                 "slower than that; loader.stats() says which"
             ) from None
-        if result is None:
-            return None
         if self.pin_memory and self._feed is None:
             result = pinned(result)
-        return result if self.batch_transform is None else self.batch_transform(result)
+        return (result if self.batch_transform is None else self.batch_transform(result),)
 
     def _consumed(self, place: Place, batches: int, last: bool) -> int:
         """How much of the epoch is done after that many batches of an iteration."""
@@ -650,61 +531,6 @@ class DataLoader:
         if last:
             return self._count
         return min(self._count, place.consumed + batches * self._unit * self._ranks.count)
-
-
-class LoaderIterator:
-    """One iteration over a loader. It begins with the first next(), not before."""
-
-    def __init__(self, loader: DataLoader) -> None:
-        self._loader = loader
-        self._turn: int | None = None
-        self._place = Place(0)
-        self._batches = 0
-        self._received = 0
-        self._over = False
-
-    def __iter__(self) -> LoaderIterator:
-        return self
-
-    def __next__(self) -> Any:
-        if self._over:
-            raise StopIteration
-        loader = self._loader
-        loader._check_usable()
-        with loader._lock:
-            if self._turn is None:
-                self._turn, self._place, self._batches = loader._begin()
-                loader._waits.begin(loader)
-            elif not loader._iteration.counts(self._turn):
-                raise RuntimeError(
-                    "a newer iteration over this DataLoader has begun, which ends this one: use "
-                    "one iterator at a time, or a loader for each"
-                )
-            batch = None
-            if self._received < self._batches:
-                with loader._waits.waiting():
-                    batch = loader._receive(self._place.consumed)
-            if batch is None:
-                self._end()
-                raise StopIteration
-            self._received += 1
-            last = self._received == self._batches
-            consumed = loader._consumed(self._place, self._received, last)
-            loader._iteration.received(self._turn, consumed)
-            return batch
-
-    def _end(self) -> None:
-        """Tell everybody that the epoch is over."""
-        loader = self._loader
-        self._over = True
-        if self._received == self._batches and loader._at is not None and loader._at[2] > 0:
-            loader._pull(None)  # the core goes on to the next epoch
-        assert self._turn is not None
-        loader._iteration.ended(self._turn)
-        loader._waits.end(loader)
-
-    def __len__(self) -> int:
-        return len(self._loader)
 
 
 def _can_pin() -> bool:

@@ -114,12 +114,21 @@ def _length(dataset: Any) -> int:
     return len(dataset.samples)
 
 
+class LeafDecoder:
+    """decode() of the data set that a sample is of. It can be sent to another process."""
+
+    def __init__(self, leaves: list[tuple[Any, int]]) -> None:
+        whole = all(leaf is leaves[0][0] and n == i for i, (leaf, n) in enumerate(leaves))
+        self._whole = leaves[0][0] if whole else None  # one data set as it is needs no table
+        self._leaves = [] if whole else leaves
+
+    def __call__(self, data: bytes, index: int) -> Any:
+        leaf, number = (self._whole, index) if self._whole is not None else self._leaves[index]
+        return leaf.decode(data, number)
+
+
 def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
     """A data set that says itself where samples are."""
-
-    def decode(data: bytes, index: int) -> Any:
-        leaf, number = leaves[index]
-        return leaf.decode(data, number)
 
     def blob(index: int) -> bytes:
         leaf, number = leaves[index]
@@ -128,7 +137,7 @@ def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
             raise TypeError(f"locate({number}) gave {type(found).__name__}, before it gave bytes")
         return bytes(found)
 
-    samples = Samples(dataset, count=len(leaves), decode=decode)
+    samples = Samples(dataset, count=len(leaves), decode=LeafDecoder(leaves))
     first = leaves[0][0].locate(leaves[0][1])
     if isinstance(first, bytes | bytearray | memoryview):
         samples.blobs = blob

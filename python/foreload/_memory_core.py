@@ -50,7 +50,6 @@ class MemoryCore:
         samples: int,
         batch_size: int,
         drop_last: bool,
-        given_lists: bool,
     ) -> None:
         self._blob = blob
         self._order = order
@@ -58,7 +57,6 @@ class MemoryCore:
         self.bytes = 0
         self._batch_size = batch_size
         self._drop_last = drop_last
-        self._given_lists = given_lists
         self._epoch = 0
         self._start = 0
         self._list: tuple[Integers, Integers] | None = None

@@ -1,31 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples made by Python functions, in threads, in order."""
+"""Samples made by Python functions: what is done to one of them."""
 
 from __future__ import annotations
 
 import inspect
-import io
-import os
-import time
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from foreload._datasets import Samples
+from foreload._images import NamedBytes, open_image
 
 _MASK = 2**64 - 1
 
+Key = tuple[int, int, int]  # seed, epoch, position in the epoch
+
 
 class TransformError(RuntimeError):
-    """A Python transform failed; its own exception is the cause, with its traceback."""
+    """A sample could not be made; the exception that ended it is the cause, with its traceback."""
 
 
-def sample_generator(seed: int, epoch: int, position: int) -> np.random.Generator:
+class BadSampleError(TransformError):
+    """The sample itself is bad, before any transform has seen it: `on_error` says what happens."""
+
+
+class Task(NamedTuple):
+    """One sample to be made."""
+
+    data: Any  # its bytes, or the decoded array
+    name: str
+    sample: int
+    label: Any
+    key: Key  # of its random numbers
+
+
+def sample_generator(key: Key, stream: int = 0) -> np.random.Generator:
     """The random numbers of one sample, by its place in the run alone."""
-    bits = np.random.Philox(key=[seed & _MASK, epoch & _MASK], counter=[0, 0, position, 0])
+    seed, epoch, position = key
+    bits = np.random.Philox(key=[seed & _MASK, epoch & _MASK], counter=[0, stream, position, 0])
     return np.random.Generator(bits)
 
 
@@ -38,123 +51,50 @@ def takes_generator(function: Callable[..., Any]) -> bool:
     return "generator" in parameters
 
 
-class NamedBytes(io.BytesIO):
-    """The bytes of a file, open for reading, with its name."""
-
-    def __init__(self, data: bytes | memoryview, name: str) -> None:
-        super().__init__(data)
-        self.name = name
-
-
-def open_image(data: bytes | memoryview | np.ndarray[Any, Any], name: str) -> Any:
-    """An RGB image of Pillow."""
-    if isinstance(data, np.ndarray):  # decoded already
-        return data
-    from PIL import Image
-
-    with NamedBytes(data, name) as file, Image.open(file) as image:
-        return image.convert("RGB")
-
-
 class SampleMaker:
-    """Turns the bytes (or the decoded array) of one sample into what the data set would give."""
+    """Turns the bytes (or the decoded array) of one sample into what the data set would give.
+
+    Any thread may call it; it can be pickled if the functions it was given can.
+    """
 
     def __init__(
-        self,
-        samples: Samples,
-        transform: Callable[..., Any] | None,
-        seed: int,
-        name_of: Callable[[int], bytes],
+        self, samples: Samples, transform: Callable[..., Any] | None, unchanged: bool = False
     ) -> None:
-        self._samples = samples
+        self._unchanged = unchanged
+        self._decode = samples.decode
+        self._loader = samples.loader
+        self._target_transform = samples.target_transform
         self._transform = transform
-        self._generator = transform is not None and takes_generator(transform)
-        self._seed = seed
-        self._name_of = name_of
-        self.seconds = 0.0  # of all threads together, roughly
+        self.random = transform is not None and takes_generator(transform)  # wants a generator
 
-    def __call__(self, data: Any, index: int, label: Any, epoch: int, position: int) -> Any:
-        begin = time.perf_counter()
+    def __call__(self, task: Task) -> Any:
         try:
-            return self._make(data, index, label, epoch, position)
+            opened = self._open(task)
         except Exception as error:
-            name = os.fsdecode(self._name_of(index))
-            raise TransformError(
-                f"cannot make sample {index} ({name}): {type(error).__name__}: {error}"
-            ) from error
-        finally:
-            self.seconds += time.perf_counter() - begin
+            raise BadSampleError(_message(task, error)) from error
+        try:
+            return self._finish(opened, task)
+        except Exception as error:
+            raise TransformError(_message(task, error)) from error
 
-    def _make(self, data: Any, index: int, label: Any, epoch: int, position: int) -> Any:
-        samples = self._samples
-        extra = (
-            {"generator": sample_generator(self._seed, epoch, position)} if self._generator else {}
-        )
-        if samples.decode is not None:
-            sample = samples.decode(bytes(data), index)
-            return sample if self._transform is None else self._transform(sample, **extra)
-        name = os.fsdecode(self._name_of(index))
-        image = (
-            open_image(data, name)
-            if samples.loader is None
-            else samples.loader(NamedBytes(data, name))
-        )
+    def _open(self, task: Task) -> Any:
+        if self._decode is not None:
+            return self._decode(bytes(task.data), task.sample)
+        if self._loader is not None:
+            return self._loader(NamedBytes(task.data, task.name))
+        return open_image(task.data, task.name, self._unchanged)
+
+    def _finish(self, opened: Any, task: Task) -> Any:
         if self._transform is not None:
-            image = self._transform(image, **extra)
-        if samples.target_transform is not None:
-            label = samples.target_transform(label)
-        return image, label
+            extra = {"generator": sample_generator(task.key)} if self.random else {}
+            opened = self._transform(opened, **extra)
+        if self._decode is not None:
+            return opened
+        label = task.label
+        if self._target_transform is not None:
+            label = self._target_transform(label)
+        return opened, label
 
 
-class Pipeline:
-    """Batches on their way through the threads, in order."""
-
-    def __init__(self, threads: int, ahead: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="foreload")
-        self._ahead = ahead
-        self._window: deque[tuple[Any, list[Future[Any]]]] = deque()
-        self._drained = False
-
-    def restart(self) -> None:
-        """Forget what is on its way; another iteration begins."""
-        for _, futures in self._window:
-            for future in futures:
-                future.cancel()
-        self._window.clear()
-        self._drained = False
-
-    def next(
-        self,
-        pull: Callable[[float | None], Any],
-        tasks: Callable[[Any], list[tuple[Any, ...]]],
-        make: Callable[..., Any],
-        seconds: float | None,
-    ) -> tuple[Any, list[Any]] | None:
-        """The next batch and its samples. `pull` gives batches, None at the end."""
-        until = None if seconds is None else time.monotonic() + seconds
-        while not self._drained and len(self._window) < self._ahead:
-            try:
-                batch = pull(0.0 if self._window else seconds)
-            except TimeoutError:
-                if not self._window:
-                    raise
-                break
-            if batch is None:
-                self._drained = True
-            else:
-                futures = [self._pool.submit(make, *task) for task in tasks(batch)]
-                self._window.append((batch, futures))
-        if not self._window:
-            return None
-        batch, futures = self._window[0]
-        results = []
-        for future in futures:
-            left = None if until is None else max(0.0, until - time.monotonic())
-            results.append(future.result(left))
-        self._window.popleft()
-        return batch, results
-
-    def close(self) -> None:
-        """Let the threads end."""
-        self.restart()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+def _message(task: Task, error: Exception) -> str:
+    return f"cannot make sample {task.sample} ({task.name}): {type(error).__name__}: {error}"

@@ -25,12 +25,14 @@ class WaitWatch:
         self._warned = False
         self._begin = 0.0
         self._work = 0.0
+        self._started = False
         self.waited = 0.0  # in this epoch
 
     def begin(self, loader: Any) -> None:
         """An epoch begins."""
         self._begin = self._clock()
         self._work = _working_seconds(loader)
+        self._started = False
         self.waited = 0.0
 
     @contextmanager
@@ -40,7 +42,12 @@ class WaitWatch:
         try:
             yield
         finally:
-            self.waited += self._clock() - begin
+            now = self._clock()
+            if self._started:
+                self.waited += now - begin
+            else:  # what the first batch takes is how long it takes to start
+                self._begin = now
+                self._started = True
 
     def end(self, loader: Any) -> None:
         """An epoch is over: warn, if there is something to say that was not said."""

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine, and where it stands: it is brought to where an iteration begins, and gives batches.
+
+The engine reads ahead across the border of epochs. As long as the loop does what was foreseen,
+nothing is said to it; a seek, which throws away what was read ahead, is for everything else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from foreload import _core
+from foreload._memory_core import MemoryBatch, MemoryCore
+
+Batch = _core.LoaderBatch | MemoryBatch
+Core = _core.LoaderCore | MemoryCore
+Lists = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # samples, and where batches end
+
+
+class EngineFeed:
+    """For the loop's thread."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        # Epoch, samples that all ranks had before, batches given since; None: nobody knows.
+        self._at: tuple[int, int, int] | None = (0, 0, 0)
+
+    def begin(self, epoch: int, start: int) -> int:
+        """Go to an epoch, after `start` samples of it; the number of batches that come."""
+        if self._at is not None and start == 0:
+            before, _, received = self._at
+            done = received > 0 and received == self._core.batches_in(before)
+            if before + 1 == epoch and done and self._core.next(None) is None:
+                self._at = (epoch, 0, 0)  # the loop left after the last batch, before StopIteration
+        self._seek(epoch, start)
+        return self._core.batches_in(epoch)
+
+    def begin_list(self, epoch: int, lists: Lists, skip: int) -> int:
+        """The same for an epoch whose samples are given, without its first `skip` batches."""
+        self._seek(epoch, 0)
+        self._core.give_list(*lists)
+        for _ in range(skip):
+            self.pull(None)
+        return len(lists[1]) - skip
+
+    def _seek(self, epoch: int, start: int) -> None:
+        if self._at != (epoch, start, 0):
+            self._core.seek(epoch, start)
+            self._at = (epoch, start, 0)
+
+    def pull(self, seconds: float | None) -> Batch | None:
+        """The next batch, None at the end of its epoch; TimeoutError if it takes longer."""
+        at, self._at = self._at, None  # nobody knows where it is if this fails
+        try:
+            batch = self._core.next(seconds)
+        except TimeoutError:
+            self._at = at
+            raise
+        if at is not None:
+            epoch, start, received = at
+            self._at = (epoch + 1, 0, 0) if batch is None else (epoch, start, received + 1)
+        return batch
+
+    def forget(self) -> None:
+        """What was prepared ahead is of no use any more."""
+        self._at = None
+
+    def finish(self) -> None:
+        """All batches of the epoch were pulled: go on to the next one."""
+        if self._at is not None and self._at[2] > 0:
+            self.pull(None)

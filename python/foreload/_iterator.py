@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One iteration over a loader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from foreload._iteration import Place
+
+if TYPE_CHECKING:
+    from foreload._dataloader import DataLoader
+
+
+class LoaderIterator:
+    """Begins with the first next(), not before."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self._loader = loader
+        self._turn: int | None = None
+        self._place = Place(0)
+        self._batches = 0
+        self._received = 0
+        self._over = False
+
+    def __iter__(self) -> LoaderIterator:
+        return self
+
+    def __next__(self) -> Any:
+        if self._over:
+            raise StopIteration
+        loader = self._loader
+        loader._check_usable()
+        with loader._lock:
+            if self._turn is None:
+                self._turn, self._place, self._batches = loader._begin()
+                loader._waits.begin(loader)
+            elif not loader._iteration.counts(self._turn):
+                raise RuntimeError(
+                    "a newer iteration over this DataLoader has begun, which ends this one: use "
+                    "one iterator at a time, or a loader for each"
+                )
+            received = None
+            if self._received < self._batches:
+                with loader._waits.waiting():
+                    received = loader._receive(self._place.consumed)
+            if received is None:
+                self._end()
+                raise StopIteration
+            self._received += 1
+            last = self._received == self._batches
+            consumed = loader._consumed(self._place, self._received, last)
+            loader._iteration.received(self._turn, consumed)
+            return received[0]
+
+    def _end(self) -> None:
+        """Tell everybody that the epoch is over."""
+        loader = self._loader
+        self._over = True
+        if self._received == self._batches:
+            loader._engine.finish()
+        assert self._turn is not None
+        loader._iteration.ended(self._turn)
+        loader._waits.end(loader)
+
+    def __len__(self) -> int:
+        return len(self._loader)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches on their way through a Python transform: several ahead, given out in order."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foreload._makers import Made, Makers
+from foreload._python_transform import BadSampleError, Task
+
+MOST_NAMES = 100  # of skipped samples that are kept for the statistics
+
+
+@dataclass
+class MadeBatch:
+    """A batch whose samples are made."""
+
+    samples: list[Any]
+    indices: npt.NDArray[np.int64]  # whose samples these are; a substitute's for a skipped one
+
+
+class Pipeline:
+    """For the loop's thread.
+
+    Args:
+        makers: Who makes samples.
+        ahead: Batches on their way at most.
+        skip: Whether a bad sample's place takes the next good one of its batch, going round.
+    """
+
+    def __init__(self, makers: Makers, ahead: int, skip: bool) -> None:
+        self._makers = makers
+        self._ahead = ahead
+        self._skip = skip
+        self._window: deque[tuple[Any, list[tuple[Task, Future[Made]]]]] = deque()
+        self._drained = False
+        self.seconds = 0.0  # that samples took, of all makers together
+        self.skipped = 0
+        self.skipped_names: list[str] = []
+
+    def restart(self) -> None:
+        """Forget what is on its way; another iteration begins."""
+        for _, work in self._window:
+            for _, future in work:
+                future.cancel()
+        self._window.clear()
+        self._drained = False
+        self._makers.restart()
+
+    def next(
+        self,
+        pull: Callable[[float | None], Any],
+        tasks: Callable[[Any], list[Task]],
+        seconds: float | None,
+    ) -> MadeBatch | None:
+        """The next batch. `pull` gives batches as they were read, None at the end."""
+        until = None if seconds is None else time.monotonic() + seconds
+        self._fill(pull, tasks, seconds)
+        if not self._window:
+            return None
+        batch, work = self._window[0]
+        made: list[Any] = []
+        bad: dict[int, BadSampleError] = {}
+        for place, (_, future) in enumerate(work):
+            left = None if until is None else max(0.0, until - time.monotonic())
+            try:
+                sample, took = self._makers.take(future, left)
+            except BadSampleError as error:
+                if not self._skip:
+                    raise
+                bad[place] = error
+                made.append(None)
+                continue
+            self.seconds += took
+            made.append(sample)
+        self._window.popleft()
+        return self._substituted(made, batch.indices, bad, work)
+
+    def _fill(
+        self,
+        pull: Callable[[float | None], Any],
+        tasks: Callable[[Any], list[Task]],
+        seconds: float | None,
+    ) -> None:
+        while not self._drained and len(self._window) < self._ahead:
+            try:
+                batch = pull(0.0 if self._window else seconds)
+            except TimeoutError:
+                if not self._window:
+                    raise
+                return
+            if batch is None:
+                self._drained = True
+            else:
+                work = [(task, self._makers.submit(task)) for task in tasks(batch)]
+                self._window.append((batch, work))
+
+    def _substituted(
+        self,
+        made: list[Any],
+        indices: npt.NDArray[np.int64],
+        bad: dict[int, BadSampleError],
+        work: list[tuple[Task, Future[Made]]],
+    ) -> MadeBatch:
+        if len(bad) == len(made):
+            raise BadSampleError(f"all {len(made)} samples of a batch are bad; {bad[0]}") from bad[
+                0
+            ]
+        indices = indices.copy()
+        for place in bad:
+            good = place
+            while good in bad:
+                good = (good + 1) % len(made)
+            made[place] = made[good]
+            indices[place] = indices[good]
+            self.skipped += 1
+            if len(self.skipped_names) < MOST_NAMES:
+                self.skipped_names.append(work[place][0].name)
+        return MadeBatch(made, indices)
+
+    def close(self) -> None:
+        """Let the makers end."""
+        for _, work in self._window:
+            for _, future in work:
+                future.cancel()
+        self._window.clear()
+        self._makers.close()

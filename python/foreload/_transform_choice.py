@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who does what is asked for: C++ where it can, Python where it must."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from foreload import transforms
+from foreload._arguments import one_of
+from foreload._datasets import Samples
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What C++ does, and what Python does after it."""
+
+    chain: transforms.Compose | None
+    function: Callable[..., Any] | None
+    python: bool  # Python makes the samples, with or without a function
+    unchanged: bool = False  # it gets images as they are stored
+
+
+def choose_transform(samples: Samples, transform: Any, image_type: str | None) -> Chosen:
+    """What is done to the samples: by the argument, else by the data set's own transform."""
+    one_of("image_type", image_type or "pil", "pil", "array", "unchanged")
+    makes_images = samples.decode is None and samples.loader is None
+    chosen = samples.transform if transform is None else transform
+    if chosen is None:
+        return Chosen(None, None, python=not (makes_images and samples.folder is not None))
+    chain = None
+    try:
+        chain = transforms.native(chosen)
+    except ValueError as error:
+        warnings.warn(
+            f"{error}; the transform runs as it is, in Python threads, which is slower",
+            stacklevel=3,
+        )
+    if chain is not None:
+        if not makes_images:
+            raise ValueError(
+                "a transform of foreload.transforms needs images, but the data set makes its "
+                "samples itself, by decode() or a loader of its own: give a function"
+            )
+        return Chosen(chain, None, python=False)
+    if not callable(chosen):
+        raise TypeError(f"transform is {chosen!r}: give foreload.transforms or a function")
+    if makes_images and image_type == "array":
+        chain = transforms.Compose([transforms.Decode(), transforms.ToLayout("HWC")])
+    return Chosen(chain, chosen, python=True, unchanged=image_type == "unchanged")
