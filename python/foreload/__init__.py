@@ -9,6 +9,9 @@ foreload.Reader       batches of bytes, cached in memory and on disk
 foreload.DataLoader   batches of images for a training loop, as torch's DataLoader gives them
 foreload.transforms   what is done to images on their way
 foreload.Cache        memory and disk that several loaders share
+foreload.progress     a progress bar around a loader
+foreload.open_dataset the samples of the caches, for torch's own DataLoader
+foreload.compat       the ways in which other loaders are used
 """
 
 from foreload import transforms
@@ -26,8 +29,10 @@ from foreload._dataloader import DataLoader
 from foreload._dataset import list_folder, read_index
 from foreload._order import batches, find, order
 from foreload._plan import plan
+from foreload._progress import progress
 from foreload._python_transform import TransformError
 from foreload._reader import Reader
+from foreload._served import ServedDataset, open_dataset
 
 __all__ = [
     "NO_OWNER",
@@ -37,15 +42,18 @@ __all__ = [
     "Index",
     "Plan",
     "Reader",
+    "ServedDataset",
     "TransformError",
     "__version__",
     "batches",
     "find",
     "format_bytes",
     "list_folder",
+    "open_dataset",
     "order",
     "parse_bytes",
     "plan",
+    "progress",
     "read_index",
     "transforms",
 ]

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""foreload.open_dataset: a map-style data set whose samples come out of the caches.
+
+The process that opens it has the engine, the caches and a server (_serving.py). Whoever uses the
+data set, this process or a worker process of torch's DataLoader, forked or spawned, asks there for
+bytes and makes the samples itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import random
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from foreload import _core
+from foreload._arguments import Bytes, size, whole
+from foreload._cache import Cache
+from foreload._collate import channels_first, tensor
+from foreload._datasets import samples_of
+from foreload._python_transform import Key, SampleMaker, Task
+from foreload._ranks import Ranks
+from foreload._reader import Disk, disks_of, profile_of
+from foreload._serving import Connection, Server
+from foreload._transform_choice import choose_transform
+
+
+class ServedDataset:
+    """What `open_dataset` gives: `dataset[i]` is a sample, as the data set itself would give it.
+
+    It can be used in several threads, in forked processes and, since it can be pickled, in spawned
+    ones, for as long as the process lives that opened it.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        chain: Any,
+        maker: SampleMaker | None,
+        targets: Sequence[Any] | None,
+        target_transform: Callable[[Any], Any] | None,
+    ) -> None:
+        self._server: Server | None = server
+        self._address = server.address
+        self._count = server.core.samples
+        self.classes = [os.fsdecode(name) for name in server.core.classes]
+        self._chain = chain
+        self._compiled = None if chain is None else chain.compile()
+        self._maker = maker
+        self._random = (self._compiled is not None and self._compiled.random) or (
+            maker is not None and maker.random
+        )
+        self._targets = targets
+        self._target_transform = target_transform
+        self._own = Connection(self._address)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: SupportsIndex) -> Any:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Any]:
+        """Several samples at once; torch's DataLoader asks for a whole batch this way."""
+        if len(indices) == 0:
+            return []
+        numbers = []
+        for index in indices:
+            number = whole("index", index, -(2**63))
+            if not -self._count <= number < self._count:
+                raise IndexError(f"sample {number:,} is outside 0 .. {self._count - 1:,}")
+            numbers.append(number % self._count)
+        head, data = self._own.ask(numbers)
+        return [
+            self._made(Task(view, name, number, self._label(number, label), self._key(number)))
+            for view, name, number, label in zip(
+                data, head["names"], numbers, head["labels"], strict=True
+            )
+        ]
+
+    def _label(self, number: int, label: int) -> Any:
+        if self._targets is None:
+            return label
+        found = self._targets[number]
+        return int(found) if isinstance(found, np.integer) else found
+
+    def _key(self, number: int) -> Key:
+        return (_random_word() if self._random else 0), 0, number
+
+    def _made(self, task: Task) -> Any:
+        if self._compiled is not None:
+            try:
+                image = self._compiled.run(task.data, *task.key)
+            except ValueError as error:
+                raise ValueError(f"cannot decode {task.name}: {error}") from error
+            if self._maker is None:
+                image = tensor(image, self._compiled.dtype == "bfloat16")
+                image = channels_first(image) if self._chain.channels_last else image
+                return image, self._target(task.label)
+            task = task._replace(data=image)
+        if self._maker is not None:
+            return self._maker(task)
+        return bytes(task.data), self._target(task.label)
+
+    def _target(self, label: Any) -> Any:
+        return label if self._target_transform is None else self._target_transform(label)
+
+    def stats(self) -> dict[str, Any]:
+        """Where bytes came from, over the whole run. For the process that opened the data set."""
+        if self._server is None or os.getpid() != self._server.process:
+            raise RuntimeError("only the process that opened the data set has its statistics")
+        found: dict[str, Any] = json.loads(self._server.core.stats_json())
+        return found
+
+    def close(self) -> None:
+        """End the engine; samples cannot be read any more, by nobody."""
+        if self._server is not None:
+            self._server.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process has the address, neither the server nor an open connection.
+        return {
+            key: value
+            for key, value in vars(self).items()
+            if key not in ("_server", "_own", "_compiled")
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._server = None
+        self._compiled = None if self._chain is None else self._chain.compile()
+        self._own = Connection(self._address)
+
+    def __repr__(self) -> str:
+        return f"<foreload dataset: {self._count:,} samples, served by the caches>"
+
+
+def _random_word() -> int:
+    """From where torchvision's transforms have theirs: torch's global state, which torch's
+    DataLoader seeds in each worker; Python's where torch is not used."""
+    torch: Any = sys.modules.get("torch")
+    return random.getrandbits(62) if torch is None else int(torch.randint(2**62, ()).item())
+
+
+def open_dataset(
+    dataset: Any,
+    transform: Any = None,
+    target_transform: Callable[[Any], Any] | None = None,
+    *,
+    image_type: str | None = None,
+    memory: Bytes = 0,
+    disk: Disk | Sequence[Disk] | None = None,
+    cache: Cache | None = None,
+    index: str | os.PathLike[str] | None = None,
+    revalidate: bool = False,
+    extensions: Sequence[str] | None = None,
+    deadline: float = 30.0,
+    profile: str | os.PathLike[str] | None = None,
+) -> ServedDataset:
+    """A map-style data set for torch's own DataLoader, whose samples come out of the caches.
+
+    Worker processes, forked or spawned, are served by the caches of this process. foreload does not
+    see the order that torch's DataLoader will ask in, so nothing is read ahead; `DataLoader` of
+    foreload does that.
+
+    Args:
+        dataset, transform, target_transform, image_type: As for `foreload.DataLoader`. A random
+            transform takes its random numbers from torch's global state, as torchvision's do.
+        memory, disk, cache: Where samples are kept, as for `foreload.DataLoader`.
+        index, revalidate, extensions, deadline, profile: As for `foreload.Reader`.
+    """
+    samples = samples_of(dataset)
+    if samples.blobs is not None:
+        raise TypeError("this data set has its samples in memory: use it as it is, without a cache")
+    if cache is not None and (memory != 0 or disk is not None):
+        raise ValueError("cache= and memory= or disk= exclude each other: give one of them")
+    if target_transform is not None:
+        samples.target_transform = target_transform
+    chosen = choose_transform(samples, transform, image_type)
+    settings: dict[str, Any] = {
+        "dataset": samples.folder or "",
+        "files": samples.files or [],
+        "extensions": None if extensions is None else list(extensions),
+        "index": "" if index is None else os.fspath(index),
+        "revalidate": revalidate,
+        "rank": 0,
+        "ranks": 1,
+        "order": "torch",
+        "seed": 0,
+        "pad": "repeat",
+        "epochs": None,
+        "batch_size": 1,
+        "drop_last": False,
+        "given_lists": True,
+        "memory": size("memory", memory),
+        "disks": disks_of(disk),
+        "staging": 0,
+        "skip_bad_samples": False,
+        "deadline": float(deadline),
+        "profile": profile_of(profile),
+    }
+    if cache is None:
+        server = Server(_core.open_loader(**settings), lambda: None)
+    else:
+        core, lane = cache._lend(
+            Ranks(0, 1, 1, "nobody"),
+            lambda memory, disks, lane: _core.open_loader(
+                **settings | {"memory": memory, "disks": disks, "lane": lane}
+            ),
+        )
+        server = Server(core, functools.partial(cache._give_back, lane))
+    for warning in json.loads(server.core.start_json())["warnings"]:
+        warnings.warn(warning, RuntimeWarning, stacklevel=2)
+    served = ServedDataset(
+        server,
+        chosen.chain,
+        SampleMaker(samples, chosen.function, chosen.unchanged) if chosen.python else None,
+        samples.targets,
+        samples.target_transform,
+    )
+    weakref.finalize(served, server.close)
+    return served

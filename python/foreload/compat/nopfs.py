@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The usage of NoPFS: a job, a folder of images, a loader.
+
+    job = Job(folder, batch_size, epochs, "uniform", drop_last_batch=True, seed=0, memory="8GiB")
+    dataset = NoPFSImageFolder(folder, job, transform)
+    for epoch in range(epochs):
+        for samples, labels in NoPFSDataLoader(dataset):
+            ...
+
+As there, `batch_size` is that of all ranks together. Storage is not described by a configuration
+file but by `memory=` and `disk=`. The order is that of torch's DistributedSampler.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from foreload import transforms as foreload_transforms
+from foreload._arguments import Bytes, whole
+from foreload._dataloader import DataLoader
+from foreload._dataset import list_folder
+from foreload._ranks import find_ranks
+from foreload._reader import Disk
+
+Path = str | os.PathLike[str]
+
+
+class Job:
+    """What is to be read, how often, and in which batches.
+
+    Args:
+        dataset_path: The folder.
+        batch_size: Samples in a batch of all ranks together.
+        epochs: How often the data set is read.
+        distr_scheme: "uniform", there is no other.
+        drop_last_batch: Whether a last batch that is not full is left out.
+        transforms: Steps of `foreload.transforms` for images, done by C++.
+        seed: Seed of the order; None for 0.
+        config_path: Of NoPFS's storage description; not read, `memory` and `disk` say that here.
+        memory: Memory of this machine to keep samples in.
+        disk: "FOLDER:SIZE" of a disk cache, or several.
+    """
+
+    def __init__(
+        self,
+        dataset_path: Path,
+        batch_size: SupportsIndex,
+        epochs: SupportsIndex,
+        distr_scheme: str,
+        drop_last_batch: bool,
+        transforms: Sequence[Any] | None = None,
+        seed: SupportsIndex | None = None,
+        config_path: Path | None = None,
+        *,
+        memory: Bytes = 0,
+        disk: Disk | Sequence[Disk] | None = None,
+    ) -> None:
+        if distr_scheme != "uniform":
+            raise ValueError(f"distr_scheme is {distr_scheme!r}: use 'uniform'")
+        if config_path is not None:
+            warnings.warn(
+                f"{os.fspath(config_path)} is not read: memory= and disk= say what a job may use",
+                stacklevel=2,
+            )
+        self.dataset_path = os.fspath(dataset_path)
+        self.batch_size = whole("batch_size", batch_size, 1)
+        self.epochs = whole("epochs", epochs, 1)
+        self.distr_scheme = distr_scheme
+        self.drop_last_batch = bool(drop_last_batch)
+        self.transforms = list(transforms or [])
+        self.seed = 0 if seed is None else seed
+        self.memory = memory
+        self.disk = disk
+        self.ranks = find_ranks()
+        if self.batch_size % self.ranks.count:
+            raise ValueError(
+                f"batch_size {self.batch_size} cannot be shared evenly by {self.ranks.count} "
+                "ranks: it is that of all ranks together, give a multiple of their number"
+            )
+
+    def get_batch_size(self) -> int:
+        """Samples in a batch of all ranks together."""
+        return self.batch_size
+
+    def get_num_epochs(self) -> int:
+        """How often the data set is read."""
+        return self.epochs
+
+    def get_drop_last_batch(self) -> bool:
+        """Whether a last batch that is not full is left out."""
+        return self.drop_last_batch
+
+    def get_transforms(self) -> list[Any]:
+        """Steps that C++ does."""
+        return self.transforms
+
+    def get_node_id(self) -> int:
+        """The rank of this process."""
+        return self.ranks.rank
+
+    def get_no_nodes(self) -> int:
+        """How many ranks there are."""
+        return self.ranks.count
+
+
+class NoPFSImageFolder:
+    """A folder with one sub-folder per class.
+
+    Args:
+        root: The folder.
+        job: The job that reads it.
+        transform: What is done to an image (after the job's own transforms, if it has some).
+        target_transform: What is done to a class.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        job: Job,
+        transform: Any = None,
+        target_transform: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.root = os.fspath(root)
+        self.job = job
+        self.transform = transform
+        self.target_transform = target_transform
+        index = list_folder(self.root)
+        self.classes = index.classes
+        self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
+        self._count = len(index)
+        if job.transforms and transform is not None:
+            raise ValueError(
+                "the job and the folder both have transforms: give the folder all of them, or the "
+                "job, where C++ does them"
+            )
+
+    def __len__(self) -> int:
+        return self._count
+
+    def get_job(self) -> Job:
+        """The job that reads it."""
+        return self.job
+
+
+class NoPFSDataLoader:
+    """Batches (samples, labels) of an epoch for each iteration.
+
+    Args:
+        dataset: The folder.
+        collate_fn: Makes a batch of a list of (sample, label).
+        label_type: torch's type of labels, torch.int64 if None.
+    """
+
+    def __init__(
+        self,
+        dataset: NoPFSImageFolder,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        label_type: Any = None,
+    ) -> None:
+        job = dataset.job
+        self.dataset = dataset
+        self.job = job
+        self._label_type = label_type
+        self._collated = collate_fn is not None
+        transform = dataset.transform
+        if transform is None:
+            transform = foreload_transforms.Compose(job.transforms)
+        self.loader = DataLoader(
+            dataset.root,
+            batch_size=job.batch_size // job.ranks.count,
+            shuffle=True,
+            drop_last=job.drop_last_batch,
+            collate_fn=collate_fn,
+            transform=transform,
+            target_transform=dataset.target_transform,
+            epochs=job.epochs,
+            seed=job.seed,
+            rank=job.ranks.rank,
+            world_size=job.ranks.count,
+            memory=job.memory,
+            disk=job.disk,
+        )
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.loader:
+            if self._collated:
+                yield batch
+                continue
+            samples, labels = batch
+            if self._label_type is not None:
+                labels = (
+                    labels.astype(self._label_type)
+                    if isinstance(labels, np.ndarray)
+                    else labels.to(self._label_type)
+                )
+            yield samples, labels
