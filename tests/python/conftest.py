@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -42,3 +43,19 @@ def run(program: str) -> Run:
         )
 
     return call
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of 50 small images, JPEG and PNG, of different sizes, in three classes."""
+    image = pytest.importorskip("PIL.Image")
+    path = tmp_path_factory.mktemp("images")
+    random = np.random.default_rng(0)
+    for number in range(50):
+        kind = "jpg" if number % 2 else "png"
+        target = path / f"class{number % 3}" / f"{number:04}.{kind}"
+        target.parent.mkdir(exist_ok=True)
+        coarse = random.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+        size = (24 + number % 7, 20 + number % 5)
+        image.fromarray(coarse).resize(size, image.Resampling.BILINEAR).save(target)
+    return path

@@ -67,6 +67,85 @@ except KeyboardInterrupt:
     assert done.stdout == "seen\n", done.stderr
 
 
+def test_ctrl_c_is_seen_while_c_plus_plus_decodes(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (4, 4)).save(tmp_path / "a.bmp")
+    code = """
+import signal, sys, threading, foreload, foreload.transforms
+started = threading.Event()
+def slow(data, mode, upright):  # in place of what Pillow does
+    started.set()
+    threading.Event().wait(1)
+    raise ValueError
+foreload.transforms.decode_other = slow
+def press():
+    started.wait()
+    signal.raise_signal(signal.SIGINT)
+threading.Thread(target=press).start()
+try:
+    next(iter(foreload.DataLoader(sys.argv[1], transform=foreload.transforms.CenterCrop(4))))
+except KeyboardInterrupt:
+    print("seen")
+"""
+    done = run(code, tmp_path)
+    assert done.stdout == "seen\n", done.stderr
+
+
+def test_a_loader_may_be_collected_on_its_own_thread(tmp_path):
+    """Python code that a decoding thread runs may drop the last reference to the loader."""
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (4, 4)).save(tmp_path / "a.bmp")
+    code = """
+import sys, threading, foreload, foreload.transforms
+made, gone = threading.Event(), threading.Event()
+held = []
+def drop(data, mode, upright):
+    made.wait()
+    held.clear()
+    gone.set()
+    raise ValueError
+foreload.transforms.decode_other = drop
+held.append(foreload.DataLoader(sys.argv[1], transform=foreload.transforms.CenterCrop(4)))
+made.set()
+print(gone.wait(60), held)
+"""
+    done = run(code, tmp_path)
+    assert (done.stdout, done.returncode) == ("True []\n", 0), done.stderr
+
+
+def test_an_exception_in_the_loop_is_the_loop_s_own(folder):
+    loader = foreload.DataLoader(folder, 4, return_index=True)
+
+    def loop():
+        for _ in loader:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        loop()
+    assert loader.state_dict()["consumed"] == 4
+    assert sum(len(indices) for _, _, indices in loader) == 40
+
+
+def test_a_loader_that_was_made_in_another_thread(folder):
+    made = []
+    thread = threading.Thread(target=lambda: made.append(foreload.DataLoader(folder, 4)))
+    thread.start()
+    thread.join()
+    assert len(list(made[0])) == 10
+
+
+def test_loaders_come_and_go_without_leaving_threads(folder):
+    def threads():
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    for _ in range(3):
+        next(iter(foreload.DataLoader(folder, 4)))
+    before = threads()
+    for _ in range(10):
+        next(iter(foreload.DataLoader(folder, 4)))
+    assert threads() <= before
+
+
 def test_two_loaders_in_two_threads(folder):
     seen = {}
 

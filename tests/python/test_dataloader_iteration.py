@@ -69,6 +69,23 @@ class Loop(RuleBasedStateMachine):
         while entry[3] and entry[2] != "over":
             self.advance(entry)
 
+    @precondition(lambda self: self.iterators)
+    @rule()
+    def leave_after_the_last_batch(self):
+        """As trainers do that know the length: they never see the end."""
+        entry = self.iterators[-1]
+        while entry[3] and entry[2] not in ("over", BATCHES):
+            self.advance(entry)
+
+    @precondition(lambda self: self.iterators)
+    @rule()
+    def look_ahead(self):
+        """As wrappers do that fetch a batch before they give out the one before: what they have
+        taken counts as received, whatever becomes of it."""
+        entry = self.iterators[-1]
+        for _ in range(2):
+            self.advance(entry)
+
     def advance(self, entry):
         iterator, epoch, batch, newest = entry
         if epoch is None:

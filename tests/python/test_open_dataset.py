@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""foreload.open_dataset: torch's own DataLoader, served by the caches."""
+
+import multiprocessing
+import os
+import pickle
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import foreload
+from foreload import transforms
+
+torch = pytest.importorskip("torch")
+Image = pytest.importorskip("PIL.Image")
+
+CHAIN = transforms.Compose([transforms.Resize((8, 8))])
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.*"))
+
+
+def sizes(image):
+    return np.asarray(image).shape[:2]
+
+
+@pytest.fixture
+def served(images):
+    dataset = foreload.open_dataset(images, CHAIN, memory="16MiB")
+    yield dataset
+    dataset.close()
+
+
+def test_samples_by_number(images, served):
+    paths = files(images)
+    assert len(served) == 50
+    assert served.classes == ["class0", "class1", "class2"]
+    image, label = served[-1]
+    assert label == int(paths[-1].parent.name[5:])
+    reference = Image.open(paths[-1]).convert("RGB").resize((8, 8), Image.Resampling.BILINEAR)
+    np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), np.asarray(reference))
+    with pytest.raises(IndexError, match="50"):
+        served[50]
+
+
+@pytest.mark.parametrize("context", [None, "fork", "spawn"])
+def test_in_torch_s_dataloader(images, served, context):
+    order = foreload.order(50, seed=4).tolist()
+    given = torch.utils.data.DataLoader(
+        served,
+        batch_size=8,
+        sampler=order,
+        num_workers=2 if context else 0,
+        multiprocessing_context=context,
+    )
+    own = foreload.DataLoader(images, 8, transform=CHAIN, sampler=order)
+    for (images_, labels), (own_images, own_labels) in zip(given, own, strict=True):
+        assert torch.equal(images_, own_images)
+        assert torch.equal(labels, own_labels)
+
+
+def test_the_second_epoch_comes_from_memory(images, served):
+    loader = torch.utils.data.DataLoader(
+        served, batch_size=8, num_workers=2, multiprocessing_context="fork"
+    )
+    total = sum(path.stat().st_size for path in files(images))
+    for _ in range(3):
+        assert sum(len(labels) for _, labels in loader) == 50
+        assert served.stats()["source_bytes"] == total
+
+
+def test_random_transforms_follow_torch_s_global_state(images):
+    served = foreload.open_dataset(images, transforms.RandomResizedCrop(8))
+    torch.manual_seed(3)
+    first = [served[0][0], served[0][0]]
+    torch.manual_seed(3)
+    again = [served[0][0], served[0][0]]
+    assert torch.equal(first[0], again[0])
+    assert torch.equal(first[1], again[1])
+    assert not torch.equal(first[0], first[1])
+    served.close()
+
+
+def test_bytes_and_functions(images):
+    paths = files(images)
+    served = foreload.open_dataset(images)
+    assert served[3] == (paths[3].read_bytes(), 0)
+    served.close()
+    served = foreload.open_dataset(images, sizes, target_transform=str)
+    assert served[3] == (sizes(Image.open(paths[3])), "0")
+    served.close()
+
+
+def test_a_bad_file_is_an_error_of_its_own(tmp_path, images):
+    good, bad = tmp_path / "a.png", tmp_path / "b.png"
+    good.write_bytes(files(images)[0].read_bytes())
+    bad.write_bytes(b"nothing")
+    served = foreload.open_dataset(tmp_path, CHAIN)
+    with pytest.raises(ValueError, match=r"b\.png"):
+        served[1]
+    os.unlink(bad)
+    with pytest.raises(OSError, match=r"b\.png"):
+        served[1]
+    assert served[0][0].shape == (3, 8, 8)
+    served.close()
+
+
+def test_threads_ask_at_once(images, served):
+    found = {}
+
+    def ask(number):
+        found[number] = [served[i][1] for i in range(number, 50, 4)]
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    paths = files(images)
+    for number in range(4):
+        assert found[number] == [int(p.parent.name[5:]) for p in paths[number::4]]
+
+
+def read_one(dataset, queue):
+    queue.put(dataset[0][1])
+
+
+def test_a_process_that_was_killed_disturbs_nobody(served):
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=read_one, args=(served, queue))
+    process.start()
+    assert queue.get(timeout=60) == 0
+    process.kill()
+    process.join()
+    assert served[1][1] == 0
+
+
+def test_what_is_closed_says_so(images):
+    served = foreload.open_dataset(images, CHAIN)
+    copy = pickle.loads(pickle.dumps(served))
+    assert copy[0][1] == 0
+    served.close()
+    for dataset in (served, copy):
+        with pytest.raises(RuntimeError, match="closed"):
+            dataset[0]
+
+
+def test_samples_in_memory_need_no_cache():
+    class Blobs:
+        def __len__(self):
+            return 2
+
+        def locate(self, index):
+            return b"x"
+
+        def decode(self, data, index):
+            return index
+
+    with pytest.raises(TypeError, match="in memory"):
+        foreload.open_dataset(Blobs())
+
+
+def test_it_shares_a_cache_with_loaders(images):
+    total = sum(path.stat().st_size for path in files(images))
+    cache = foreload.Cache(memory=total * 3)
+    served = foreload.open_dataset(images, CHAIN, cache=cache)
+    assert cache.memory_left == total * 2
+    served.close()
+    assert cache.memory_left == total * 3
