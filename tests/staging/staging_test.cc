@@ -102,6 +102,15 @@ TEST_F(StagingTest, ReleasedMemoryIsUsedAgain) {
   EXPECT_EQ(staging->totals().allocated, 1);
 }
 
+TEST_F(StagingTest, WithoutBudgetMemoryGoesBackAtOnce) {
+  auto staging = make(0);
+  for (uint64_t calls = 1; calls <= 3; ++calls) {
+    take(*staging, {6'400});
+    EXPECT_EQ(counts_->calls, calls);
+    EXPECT_EQ(counts_->bytes_out, 0);
+  }
+}
+
 TEST_F(StagingTest, TakesTheSmallestBlockThatFits) {
   auto staging = make(1 << 20);
   const std::byte* fitting = nullptr;

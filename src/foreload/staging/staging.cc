@@ -62,11 +62,14 @@ class Staging::Pool {
     uint64_t budget = 0;
     {
       const std::lock_guard lock(mutex_);
-      totals_.in_use -= block.bytes;
-      totals_.pooled += block.bytes;
-      free_.push_back(block);
       budget = budget_;
+      totals_.in_use -= block.bytes;
+      if (budget > 0) {
+        totals_.pooled += block.bytes;
+        free_.push_back(block);
+      }
     }
+    if (budget == 0) return allocator_->release(block.memory, block.bytes);
     release_beyond(budget);
   }
 
