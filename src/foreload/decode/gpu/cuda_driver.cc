@@ -22,7 +22,10 @@ Result<CudaDriver> CudaDriver::load() {
   FORELOAD_CHECK(bind_function(library, "cuMemAlloc_v2", kWhat, api.allocate));
   FORELOAD_CHECK(bind_function(library, "cuMemFree_v2", kWhat, api.free));
   FORELOAD_CHECK(bind_function(library, "cuMemcpyHtoDAsync_v2", kWhat, api.copy_to_device));
-  FORELOAD_CHECK(bind_function(library, "cuStreamCreate", kWhat, api.create_stream));
+  FORELOAD_CHECK(bind_function(library, "cuStreamCreateWithPriority", kWhat, api.create_stream));
+  FORELOAD_CHECK(bind_function(library, "cuCtxGetStreamPriorityRange", kWhat, api.get_priorities));
+  FORELOAD_CHECK(bind_function(library, "cuMemHostAlloc", kWhat, api.allocate_pinned));
+  FORELOAD_CHECK(bind_function(library, "cuMemFreeHost", kWhat, api.free_pinned));
   FORELOAD_CHECK(bind_function(library, "cuStreamDestroy_v2", kWhat, api.destroy_stream));
   FORELOAD_CHECK(bind_function(library, "cuStreamSynchronize", kWhat, api.wait_for_stream));
   FORELOAD_CHECK(bind_function(library, "cuStreamWaitEvent", kWhat, api.stream_waits));

@@ -37,7 +37,10 @@ struct CudaDriver {
   int (*allocate)(DeviceAddress* memory, size_t bytes) = nullptr;
   int (*free)(DeviceAddress memory) = nullptr;
   int (*copy_to_device)(DeviceAddress to, const void* from, size_t bytes, void* stream) = nullptr;
-  int (*create_stream)(void** stream, unsigned flags) = nullptr;
+  int (*allocate_pinned)(void** memory, size_t bytes, unsigned flags) = nullptr;
+  int (*free_pinned)(void* memory) = nullptr;
+  int (*get_priorities)(int* lowest, int* highest) = nullptr;  // of streams
+  int (*create_stream)(void** stream, unsigned flags, int priority) = nullptr;
   int (*destroy_stream)(void* stream) = nullptr;
   int (*wait_for_stream)(void* stream) = nullptr;
   int (*stream_waits)(void* stream, void* event, unsigned flags) = nullptr;

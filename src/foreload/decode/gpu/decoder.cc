@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/bytes.h"
 #include "foreload/base/own_thread.h"
 #include "foreload/decode/resample_weights.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// nvJPEG prepares for a number of images; a multiple of this keeps it from doing so every time.
+// Images are decoded in multiples of this, so that the number seldom grows.
 constexpr size_t kImagesStep = 16;
 constexpr unsigned kThreads = 256;
 
@@ -124,13 +125,16 @@ Result<void> Decoder::start(const DecoderSettings& settings) {
   FORELOAD_CHECK(
       cuda_.check(cuda_.find_kernel(&columns_, module_, kColumnsKernel), "finding a kernel"));
   FORELOAD_CHECK(cuda_.check(cuda_.find_kernel(&rows_, module_, kRowsKernel), "finding a kernel"));
-  FORELOAD_CHECK(cuda_.check(cuda_.create_stream(&stream_, CudaDriver::kNotWithDefaultStream),
-                             "making a stream"));
-  const auto create = [this](int backend) {
-    return nvjpeg_.create(backend, nullptr, nullptr, NvJpeg::kSmoothUpsampling, &handle_);
-  };
-  in_hardware_ = create(NvJpeg::kBackendHardware) == NvJpeg::kOk;
-  int status = in_hardware_ ? NvJpeg::kOk : create(NvJpeg::kBackendDefault);
+  int lowest = 0, highest = 0;
+  cuda_.get_priorities(&lowest, &highest);
+  // First in line: what is done here is short, and training waits for it if it comes late.
+  FORELOAD_CHECK(
+      cuda_.check(cuda_.create_stream(&stream_, CudaDriver::kNotWithDefaultStream, highest),
+                  "making a stream"));
+  device_memory_ = std::make_unique<MemoryPool>(cuda_, MemoryPool::Kind::device, stream_);
+  pinned_memory_ = std::make_unique<MemoryPool>(cuda_, MemoryPool::Kind::pinned, stream_);
+  in_hardware_ = create_nvjpeg(NvJpeg::kBackendHardware) == NvJpeg::kOk;
+  int status = in_hardware_ ? NvJpeg::kOk : create_nvjpeg(NvJpeg::kBackendDefault);
   if (status == NvJpeg::kOk) status = nvjpeg_.create_state(handle_, &state_);
   if (status != NvJpeg::kOk) {
     return fail(ErrorKind::unreadable,
@@ -138,6 +142,12 @@ Result<void> Decoder::start(const DecoderSettings& settings) {
                             settings.device, status));
   }
   return {};
+}
+
+int Decoder::create_nvjpeg(int backend) {
+  NvJpeg::Allocator device{MemoryPool::take_from, MemoryPool::give_back_to, device_memory_.get()};
+  NvJpeg::Allocator pinned{MemoryPool::take_from, MemoryPool::give_back_to, pinned_memory_.get()};
+  return nvjpeg_.create(backend, &device, &pinned, NvJpeg::kSmoothUpsampling, &handle_);
 }
 
 Decoder::~Decoder() {
@@ -157,7 +167,8 @@ void Decoder::close() {
   if (stream_ != nullptr) cuda_.wait_for_stream(stream_);
   if (state_ != nullptr) nvjpeg_.destroy_state(state_);
   if (handle_ != nullptr) nvjpeg_.destroy(handle_);
-  if (room_ != 0) cuda_.free(room_);
+  device_memory_.reset();
+  pinned_memory_.reset();
   if (stream_ != nullptr) cuda_.destroy_stream(stream_);
   if (module_ != nullptr) cuda_.unload_module(module_);
   cuda_.release_context(device_);
@@ -214,21 +225,20 @@ void Decoder::work() {
     if (!done) job->failed = done.error();
     job->given = true;
     totals_.seconds += took.count();
-    totals_.device_bytes = room_bytes_;
+    totals_.device_bytes = device_memory_->bytes();
     changed_.notify_all();
   }
 }
 
 Result<void> Decoder::make_room(uint64_t bytes) {
   if (bytes <= room_bytes_) return {};
-  cuda_.wait_for_stream(stream_);
-  if (room_ != 0) cuda_.free(room_);
-  room_ = 0;
-  room_bytes_ = 0;
-  const uint64_t more = round_up(bytes + bytes / 4, uint64_t{2} << 20);
-  FORELOAD_CHECK(cuda_.check(cuda_.allocate(&room_, more), "making room for images"));
-  room_bytes_ = more;
-  return {};
+  if (room_ != 0) device_memory_->give_back(reinterpret_cast<void*>(room_));
+  room_ = reinterpret_cast<DeviceAddress>(device_memory_->take(bytes));
+  room_bytes_ = room_ == 0 ? 0 : bytes;
+  if (room_ != 0) return {};
+  return fail(ErrorKind::invalid, fmt::format("no {} of device memory for images: leave more to "
+                                              "foreload, or decode on the CPU",
+                                              format_bytes(bytes)));
 }
 
 Result<void> Decoder::run(Job& job) {
@@ -247,11 +257,11 @@ Result<void> Decoder::run(Job& job) {
     bytes += image_bytes(parcel->header.image);
   }
   if (parcels.empty()) return {};
-  // nvJPEG takes a fixed number of images: the last one is decoded again to fill up.
-  while (parcels.size() % kImagesStep != 0) {
-    parcels.push_back(parcels.back());
-    images.push_back(bytes);
-  }
+  // nvJPEG prepares for a number of images, which takes long: the last one is decoded again, to a
+  // place nobody reads, until there are as many as ever before.
+  const size_t wanted = std::max<size_t>(begun_for_, round_up(parcels.size(), kImagesStep));
+  parcels.resize(wanted, Parcel(parcels.back()));
+  images.resize(wanted, bytes);
   bytes += image_bytes(parcels.back().header.image);
   for (ResizeItem& item : items) {
     item.middle = bytes;
@@ -287,6 +297,9 @@ Result<void> Decoder::decode_files(const std::vector<Parcel>& parcels,
     image.pitch[0] = pitch_of(parcels[i].header.image);
     into.push_back(image);
   }
+  // The JPEG hardware does not wait for what is on the stream: images of the batch before, which
+  // lie in the same place, must have been resized.
+  FORELOAD_CHECK(cuda_.check(cuda_.wait_for_stream(stream_), "waiting for a batch"));
   int status = NvJpeg::kOk;
   if (begun_for_ != parcels.size()) {
     status = nvjpeg_.begin_batches(handle_, state_, static_cast<int>(parcels.size()), 1,

@@ -24,6 +24,7 @@
 #include "foreload/decode/gpu/cuda_driver.h"
 #include "foreload/decode/gpu/kernels.h"
 #include "foreload/decode/gpu/libraries.h"
+#include "foreload/decode/gpu/memory_pool.h"
 #include "foreload/decode/parcel.h"
 #include "foreload/decode/transform.h"
 
@@ -45,7 +46,7 @@ struct PackedBatch {
 struct DecoderTotals {
   uint64_t images = 0;
   double seconds = 0;         // that the thread was busy
-  uint64_t device_bytes = 0;  // taken for images between decoding and resizing
+  uint64_t device_bytes = 0;  // taken for decoding
 };
 
 class Decoder {
@@ -84,6 +85,7 @@ class Decoder {
   Result<void> make_room(uint64_t bytes);
   Result<void> decode_files(const std::vector<Parcel>& parcels,
                             const std::vector<DeviceAddress>& images);
+  int create_nvjpeg(int backend);
   Result<void> resize(const Job& job, const std::vector<ResizeItem>& items, DeviceAddress items_at);
 
   CudaDriver cuda_;
@@ -96,9 +98,11 @@ class Decoder {
   void* module_ = nullptr;
   void* columns_ = nullptr;
   void* rows_ = nullptr;
-  void* handle_ = nullptr;  // of nvJPEG
+  std::unique_ptr<MemoryPool> device_memory_;  // of nvJPEG, as the next three
+  std::unique_ptr<MemoryPool> pinned_memory_;
+  void* handle_ = nullptr;
   void* state_ = nullptr;
-  size_t begun_for_ = 0;    // images in a call, as nvJPEG knows it
+  size_t begun_for_ = 0;    // images in a call, as nvJPEG knows it: the most there were so far
   DeviceAddress room_ = 0;  // images, then the space between passes, then items
   uint64_t room_bytes_ = 0;
 

@@ -37,7 +37,7 @@ Result<NvJpeg> NvJpeg::load(const std::string& path) {
   constexpr const char* kWhat = "nvJPEG";
   FORELOAD_TRY(void* const library, open_library(path, kWhat));
   NvJpeg api;
-  FORELOAD_CHECK(bind_function(library, "nvjpegCreateEx", kWhat, api.create));
+  FORELOAD_CHECK(bind_function(library, "nvjpegCreateExV2", kWhat, api.create));
   FORELOAD_CHECK(bind_function(library, "nvjpegDestroy", kWhat, api.destroy));
   FORELOAD_CHECK(bind_function(library, "nvjpegJpegStateCreate", kWhat, api.create_state));
   FORELOAD_CHECK(bind_function(library, "nvjpegJpegStateDestroy", kWhat, api.destroy_state));

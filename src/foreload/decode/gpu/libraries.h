@@ -29,10 +29,17 @@ struct NvJpeg {
     size_t pitch[4];
   };
 
+  // Where it takes memory from: functions that return 0 for success.
+  struct Allocator {
+    int (*take)(void* pool, void** memory, size_t bytes, void* stream);
+    int (*give_back)(void* pool, void* memory, size_t bytes, void* stream);
+    void* pool;
+  };
+
   // `path`: the library's file; its name alone is looked for where the system looks.
   static Result<NvJpeg> load(const std::string& path);
 
-  int (*create)(int backend, void* device_allocator, void* pinned_allocator, unsigned flags,
+  int (*create)(int backend, Allocator* device, Allocator* pinned, unsigned flags,
                 void** handle) = nullptr;
   int (*destroy)(void* handle) = nullptr;
   int (*create_state)(void* handle, void** state) = nullptr;
