@@ -59,7 +59,8 @@ class DataLoader:
         sampler: Gives the samples of an epoch. It is iterated when an iteration starts, not before.
         batch_sampler: The same, batch by batch.
         num_workers: Threads (or processes, see `workers`) that decode; None or 0: the CPUs of
-            this container, shared by the ranks on the machine.
+            this container, shared by the ranks on the machine, less one for a loop that feeds a
+            device.
         collate_fn: Makes a batch of a list of samples; called in order, in the loop's thread.
         pin_memory: Give tensors in pinned memory, where there is CUDA; images are decoded into it.
         drop_last: Whether a last batch that is not full is left out.
@@ -162,9 +163,10 @@ class DataLoader:
         self.seed = seed_from(generator) if generator is not None else seed_word(seed or 0)
         if generator is not None and seed is not None:
             raise ValueError("seed= and generator= exclude each other: give one of them")
-        self.num_workers = whole("num_workers", num_workers or 0) or max(
-            1, _core.available_cpus() // ranks.local
-        )
+        cpus = _core.available_cpus() // ranks.local
+        if device is not None and cpus > 4:
+            cpus -= 1  # for the loop, which feeds the device
+        self.num_workers = whole("num_workers", num_workers or 0) or max(1, cpus)
         self.collate_fn = collate_fn
         self.timeout = timeout
         self.drop_last = bool(drop_last)
@@ -396,7 +398,9 @@ class DataLoader:
 
     def epoch_stats(self) -> dict[str, Any]:
         """The current epoch as far as it has come, or the last one after its end."""
-        found: dict[str, Any] = json.loads(self._check_usable().epoch_json())
+        core = self._check_usable()
+        ran_on = self._feed is not None and self._feed.ran_on
+        found: dict[str, Any] = json.loads(self._engine.ended if ran_on else core.epoch_json())
         return found
 
     def __repr__(self) -> str:
@@ -464,8 +468,6 @@ class DataLoader:
         turn, place = self._iteration.begin()
         if self._pipeline is not None:
             self._pipeline.restart()
-        if self._feed is not None:
-            self._feed.restart()
         skip = 0
         if self._drawn is not None:  # a sampler's list cannot be entered in the middle
             assert lists is not None
@@ -476,6 +478,12 @@ class DataLoader:
             indices = self._order.indices(place.epoch, place.consumed)
             ends = ends_of(len(indices), self._unit, self.drop_last)
             lists = indices[: int(ends[-1]) if len(ends) else 0], ends
+        if self._feed is not None:
+            expected = lists is None and self._engine.stands_in(place.epoch, place.consumed)
+            last = self._epochs is not None and place.epoch + 1 >= self._epochs
+            runs_on = not (last or self._lists_are_given() or self._pipeline is not None)
+            if self._feed.begin(expected, runs_on):
+                return turn, place, self._check_usable().batches_in(place.epoch)
         if lists is None:
             return turn, place, self._engine.begin(place.epoch, place.consumed)
         if len(lists[1]) == skip:

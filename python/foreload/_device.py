@@ -65,6 +65,13 @@ def find_device(device: Any) -> Any:
     return found
 
 
+def find_streams() -> Any:
+    """What has streams and events."""
+    import torch
+
+    return torch.cuda
+
+
 def pinned_memory(bytes: int) -> Any:
     """Pinned memory of torch's own: its allocator then knows which copies still read it."""
     import torch
@@ -101,9 +108,7 @@ class DeviceFeed:
 
     def __init__(self, device: Any, ahead: int, skip_bad_samples: bool = False) -> None:
         self.device = find_device(device)
-        import torch
-
-        self._cuda: Any = torch.cuda
+        self._cuda = find_streams()
         self.decoding: GpuDecoding | None = None
         self.name_of: Callable[[int], bytes] | None = None
         self._skip = skip_bad_samples
@@ -111,10 +116,11 @@ class DeviceFeed:
         self._channels_at = 1
         self._ahead = ahead
         self._stream = self._cuda.Stream(self.device)
-        self._sent: deque[Sent] = deque()
+        self._sent: deque[Sent | None] = deque()  # None: the end of an epoch
         # Events of the loop's stream, one per step begun, and what the GPU worked on before it.
         self._handed: deque[tuple[Any, Any]] = deque()
         self._job: _core.GpuJob | None = None  # of the batch handed out last
+        self._runs_on = False  # after the end of an epoch the next one's batches come
         self._over = False  # nothing more comes in this iteration
         self._failed: BaseException | None = None  # told when its turn comes
         self._batches = self._bytes = self._most_bytes = self._late = self._idle = 0
@@ -148,10 +154,35 @@ class DeviceFeed:
         return self.decoding.form
 
     def restart(self) -> None:
-        """Forget what is on its way; another iteration begins."""
+        """Forget what is on its way."""
         self._sent.clear()
         self._over = False
         self._failed = None
+
+    @property
+    def ran_on(self) -> bool:
+        """Whether batches of the epoch after the loop's are on their way."""
+        return None in self._sent
+
+    def begin(self, expected: bool, runs_on: bool) -> bool:
+        """An iteration begins; whether what is on its way are its first batches.
+
+        `expected`: it is the epoch after the one that was sent last. `runs_on`: pulling goes on to
+        another epoch after this one's end.
+        """
+        self._runs_on = runs_on
+        if expected and self._sent and self._sent[0] is None:
+            self._sent.popleft()
+            return True
+        self.restart()
+        return False
+
+    def _to_device(self, tensor: Any) -> Any:
+        return tensor.pin_memory().to(self.device, non_blocking=True)
+
+    def _hand_to(self, stream: Any, tensor: Any) -> Any:
+        tensor.record_stream(stream)
+        return tensor
 
     def _send(self, batch: Any, indices: Any) -> None:
         moved = 0
@@ -159,7 +190,7 @@ class DeviceFeed:
         def send(tensor: Any) -> Any:
             nonlocal moved
             moved += tensor.numel() * tensor.element_size()
-            return tensor.pin_memory().to(self.device, non_blocking=True)
+            return self._to_device(tensor)
 
         with self._cuda.stream(self._stream):
             value = each_tensor(batch, send)
@@ -172,11 +203,14 @@ class DeviceFeed:
         self._sent.append(Sent(value, host, indices, copied, job, moved))
         self._batches += 1
         self._bytes += moved
-        self._most_bytes = max(self._most_bytes, sum(sent.bytes for sent in self._sent))
+        ahead = sum(sent.bytes for sent in self._sent if sent is not None)
+        self._most_bytes = max(self._most_bytes, ahead)
 
     def _fill(self, pull: Pull, seconds: float | None) -> None:
         """Send batches as far as they are there; wait for one if none is on its way."""
-        while not self._over and self._failed is None and len(self._sent) <= self._ahead:
+        while (
+            not self._over and self._failed is None and len(self._sent) <= self._ahead + self.ran_on
+        ):
             try:
                 made = pull(0.0 if self._sent else seconds)
             except TimeoutError:
@@ -188,10 +222,12 @@ class DeviceFeed:
                     raise
                 self._failed = error
                 return
-            if made is None:
-                self._over = True
-            else:
+            if made is not None:
                 self._send(*made)
+            elif self._runs_on and not self.ran_on:
+                self._sent.append(None)
+            else:
+                self._over = True
 
     def next(self, pull: Pull, seconds: float | None) -> Any:
         """The next batch, for the current stream; None at the end."""
@@ -212,9 +248,12 @@ class DeviceFeed:
         if late:
             self._late += 1
             self._idle += bool(begun.query())
+        if self._sent[0] is None:
+            return None  # begin() takes it away
         sent = self._sent.popleft()
+        assert sent is not None
         loop.wait_event(sent.copied)
-        each_tensor(sent.value, lambda tensor: tensor.record_stream(loop))
+        each_tensor(sent.value, lambda tensor: self._hand_to(loop, tensor))
         if sent.job is not None:
             why = sent.job.hand_over(loop.cuda_stream)
             if why is not None:

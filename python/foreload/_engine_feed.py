@@ -25,6 +25,7 @@ class EngineFeed:
         self._core = core
         # Epoch, samples that all ranks had before, batches given since; None: nobody knows.
         self._at: tuple[int, int, int] | None = (0, 0, 0)
+        self.ended = "{}"  # what the engine said of the last epoch at its end
 
     def begin(self, epoch: int, start: int) -> int:
         """Go to an epoch, after `start` samples of it; the number of batches that come."""
@@ -57,6 +58,8 @@ class EngineFeed:
         except TimeoutError:
             self._at = at
             raise
+        if batch is None:
+            self.ended = self._core.epoch_json()
         if at is not None:
             epoch, start, received = at
             self._at = (epoch + 1, 0, 0) if batch is None else (epoch, start, received + 1)
@@ -66,7 +69,11 @@ class EngineFeed:
         """What was prepared ahead is of no use any more."""
         self._at = None
 
-    def finish(self) -> None:
-        """All batches of the epoch were pulled: go on to the next one."""
-        if self._at is not None and self._at[2] > 0:
+    def stands_in(self, epoch: int, start: int) -> bool:
+        """Whether the batches given last are of this epoch, after `start` samples of it."""
+        return self._at is not None and self._at[:2] == (epoch, start)
+
+    def finish(self, epoch: int) -> None:
+        """All batches of the epoch were pulled: go on to the next one, if that has not begun."""
+        if self._at is not None and self._at[0] == epoch and self._at[2] > 0:
             self.pull(None)

@@ -57,7 +57,7 @@ class LoaderIterator:
         loader = self._loader
         self._over = True
         if self._received == self._batches:
-            loader._engine.finish()
+            loader._engine.finish(self._place.epoch)
         assert self._turn is not None
         loader._iteration.ended(self._turn)
         loader._waits.end(loader)

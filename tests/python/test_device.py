@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes to a device, as far as it can be seen without one: memory, last steps, parcels."""
 
+import contextlib
 import gc
 import io
 import weakref
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import foreload
-from foreload import _core, _dataloader, _finish, _gpu_decoding, transforms
+from foreload import _core, _dataloader, _device, _finish, _gpu_decoding, transforms
 
 Image = pytest.importorskip("PIL.Image")
 torch = pytest.importorskip("torch")
@@ -152,8 +153,8 @@ def test_files_that_gpus_do_not_decode_are_left_to_the_cpu():
 
 def test_a_broken_parcel_is_named_by_its_place():
     broken = bytearray(jpeg(1))
-    middle = broken.index(b"\xff\xda") + 40
-    broken[middle : middle + 400] = b"\xff\xd9" * 200
+    table = broken.index(b"\xff\xc4") + 5
+    broken[table : table + 16] = b"\xff" * 16  # more codes than there can be
     rule = _core.PackingRule(256)
     chain = transforms.Compose([transforms.Resize((64, 64))])
     form = _core.with_packing(chain.compile(), rule)
@@ -161,7 +162,7 @@ def test_a_broken_parcel_is_named_by_its_place():
     assert _core.pack([jpeg(0), bytes(broken)], form, rule, host) == 2
     ((place, what),) = _core.unpack(host, form, rule)
     assert place == 1
-    assert "JPEG" in what
+    assert "Huffman" in what
 
 
 @pytest.mark.parametrize("share", [0, 1, 77, 128, 255, 256])
@@ -200,3 +201,167 @@ def test_the_share_of_a_state_is_told_to_who_cannot_keep_it(folder):
     state = loader.state_dict() | {"gpu_share": 128}
     with pytest.warns(UserWarning, match="128 of 256"):
         loader.load_state_dict(state)
+
+
+# The order in which batches are sent and handed out, with a device that is none.
+
+
+class NoCuda:
+    """Streams and events of a device on which everything is done at once."""
+
+    class Stream:
+        def __init__(self, *_):
+            self.cuda_stream = 0
+
+        def wait_event(self, event):
+            assert event.recorded
+
+    class Event:
+        def __init__(self, blocking=False):
+            self.recorded = False
+
+        def record(self, _):
+            self.recorded = True
+
+        def query(self):
+            return self.recorded
+
+        def synchronize(self):
+            assert self.recorded
+
+    def current_stream(self, _):
+        return self.Stream()
+
+    def stream(self, _):
+        return contextlib.nullcontext()
+
+
+class HostFeed(_device.DeviceFeed):
+    def __init__(self, *given, **more):
+        super().__init__(*given, **more)
+        self.sent = 0
+
+    def _to_device(self, tensor):
+        self.sent += 1
+        return tensor.clone()
+
+    def _hand_to(self, stream, tensor):
+        return tensor
+
+
+@pytest.fixture
+def no_cuda(monkeypatch):
+    monkeypatch.setattr(_device, "find_device", lambda device: torch.device("cpu"))
+    monkeypatch.setattr(_device, "find_streams", NoCuda)
+    monkeypatch.setattr(_dataloader, "DeviceFeed", HostFeed)
+    monkeypatch.setattr(
+        _dataloader, "pinned_memory", lambda size: torch.empty(size, dtype=torch.uint8)
+    )
+
+
+def same(batches, expected):
+    batches, expected = list(batches), list(expected)
+    return len(batches) == len(expected) and all(
+        torch.equal(a, b)
+        for left, right in zip(batches, expected, strict=True)
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+def feed_of(batches, ahead=2):
+    """A feed and what to pull from: batches, None for an end, or errors."""
+    feed = HostFeed("cuda", ahead)
+    left = list(batches)
+
+    def pull(seconds):
+        if not left:
+            raise TimeoutError
+        first = left.pop(0)
+        if isinstance(first, Exception):
+            raise first
+        return None if first is None else ([torch.tensor([first])], None)
+
+    return feed, pull
+
+
+def test_batches_are_sent_ahead_and_come_in_order(no_cuda):
+    feed, pull = feed_of([1, 2, 3, 4, None])
+    feed.begin(False, False)
+    received = []
+    while (batch := feed.next(pull, None)) is not None:
+        received.append(int(batch[0]))
+        assert feed.sent == min(4, len(received) + 2)
+    assert received == [1, 2, 3, 4]
+
+
+def test_an_error_waits_for_its_turn(no_cuda):
+    feed, pull = feed_of([1, 2, ValueError("bad"), 3])
+    feed.begin(False, False)
+    assert [int(feed.next(pull, None)[0]) for _ in range(2)] == [1, 2]
+    with pytest.raises(ValueError, match="bad"):
+        feed.next(pull, None)
+
+
+def test_what_is_not_there_yet_is_not_waited_for(no_cuda):
+    feed, pull = feed_of([1])
+    feed.begin(False, False)
+    assert int(feed.next(pull, None)[0]) == 1
+    with pytest.raises(TimeoutError):
+        feed.next(pull, 0.1)
+
+
+def test_the_next_epoch_is_on_its_way_at_the_end_of_one(no_cuda):
+    feed, pull = feed_of([1, 2, None, 3, 4, None])
+    assert not feed.begin(False, True)
+    assert [int(feed.next(pull, None)[0]) for _ in range(2)] == [1, 2]
+    assert feed.next(pull, None) is None
+    assert feed.ran_on
+    assert feed.sent == 4
+    assert feed.begin(True, False)
+    assert not feed.ran_on
+    assert [int(feed.next(pull, None)[0]) for _ in range(2)] == [3, 4]
+    assert feed.next(pull, None) is None
+
+
+@pytest.mark.parametrize("epochs", [None, 3])
+def test_epochs_through_a_feed_are_those_without(folder, no_cuda, epochs):
+    loader = loader_of(folder, device="cuda", epochs=epochs)
+    plain = loader_of(folder)
+    for epoch in range(3):
+        assert same(loader, plain)
+        assert loader.epoch_stats()["epoch"] == epoch
+        assert loader.epoch_stats()["samples"] == COUNT
+
+
+def test_a_loop_through_a_feed_may_go_anywhere(folder, no_cuda):
+    plain = loader_of(folder)
+    epochs = [list(plain) for _ in range(4)]
+    loader = loader_of(folder, device="cuda")
+    assert same(loader, epochs[0])
+    loader.set_epoch(3)  # not the one that is on its way
+    assert same(loader, epochs[3])
+    loader.set_epoch(1)
+    for number, batch in enumerate(loader):
+        assert same([batch], [epochs[1][number]])
+        if number == 1:
+            state = loader.state_dict()
+            break
+    assert same(loader, epochs[2])
+    loader.load_state_dict(state)
+    assert same(loader, epochs[1][2:])
+    assert same(loader, epochs[2])
+    batches = iter(loader)
+    for number in range(len(epochs[3])):  # all of it, but the end is not seen
+        assert same([next(batches)], [epochs[3][number]])
+    loader.set_epoch(0)
+    assert same(loader, epochs[0])
+
+
+def test_samplers_and_functions_go_through_a_feed_too(folder, no_cuda):
+    def size(image):
+        return torch.tensor(image.size)
+
+    for given in ({"shuffle": None, "sampler": [5, 3, 1]}, {"transform": size}):
+        loader, plain = loader_of(folder, device="cuda", **given), loader_of(folder, **given)
+        for _ in range(2):
+            assert same(loader, plain)

@@ -91,16 +91,14 @@ def test_the_loop_may_be_slow_and_keep_what_it_likes(folder):
 
 def test_memory_of_a_copy_in_flight_is_not_used_again(folder):
     loader = loader_of(folder, device="cuda")
-    expected = [batch for _ in range(3) for batch in loader_of(folder, shuffle=False)]
     received = []
-    loader = loader_of(folder, device="cuda", shuffle=False)
     for _ in range(3):
         for batch in loader:
             with torch.cuda.stream(loader._feed._stream):
-                torch.cuda._sleep(40_000_000)  # copies are late
+                torch.cuda._sleep(40_000_000)  # the next copies are late
             received.append(batch)
-    for (images, *_), (same, *_) in zip(received[:7], expected[:7], strict=True):
-        assert torch.equal(images.cpu(), same)
+    plain = loader_of(folder)
+    assert_same(received, [batch for _ in range(3) for batch in plain])
 
 
 def test_another_stream_gets_its_batches_too(folder):
@@ -150,9 +148,10 @@ def test_what_is_said_about_the_device(folder):
     list(loader)
     said = loader.stats()["device"]
     assert said["device"].startswith("cuda:")
-    assert said["batches"] == 7
-    assert said["bytes"] == COUNT * (96 * 96 * 3 + 16)
-    assert said["most_bytes_ahead"] <= 3 * 16 * (96 * 96 * 3 + 16)
+    sample = 96 * 96 * 3 + 16  # with its class and number
+    assert 7 <= said["batches"] <= 7 + 3  # some of the next epoch are there already
+    assert COUNT * sample <= said["bytes"] <= (COUNT + 3 * 16) * sample
+    assert said["most_bytes_ahead"] <= 3 * 16 * sample
     assert said["idle"] <= said["late"] <= 7
 
 
@@ -231,8 +230,8 @@ def broken_set(tmp_path):
     for number in range(32):
         data = bytearray(jpeg(number))
         if number == 20:
-            middle = data.index(b"\xff\xda") + 40
-            data[middle:-2] = b"\xff\xd9" * ((len(data) - middle) // 2 - 1)
+            table = data.index(b"\xff\xc4") + 5
+            data[table : table + 16] = b"\xff" * 16  # more codes than there can be
         (tmp_path / f"{number:02}.jpg").write_bytes(bytes(data))
     return str(tmp_path)
 
@@ -240,16 +239,13 @@ def broken_set(tmp_path):
 def test_a_file_that_nobody_can_decode(tmp_path):
     files = broken_set(tmp_path)
     settings = {"transform": BYTES, "device": "cuda", "decoder": "gpu", "shuffle": False}
-    loader = loader_of(files, **settings)
-    try:
-        batches = list(loader)
-    except ValueError as error:
-        said = str(error)
-    else:  # nvJPEG may fill in what is missing
-        said = "20.jpg"
-        assert [len(batch[0]) for batch in batches] == [16, 16]
-    assert "20.jpg" in said
-    assert len(list(loader_of(files, on_error="skip", **settings))) == 2
+    batches = iter(loader_of(files, **settings))
+    assert next(batches)[2].tolist() == list(range(16))
+    with pytest.raises(ValueError, match=r"sample 20 \(.*20\.jpg\)"):
+        next(batches)
+    *_, (images, _, indices) = loader_of(files, on_error="skip", **settings)
+    assert 20 not in indices.tolist()
+    assert torch.equal(images[4], images[indices.tolist().index(int(indices[4]))])
 
 
 def test_leaving_while_the_gpu_decodes(folder):
