@@ -21,7 +21,7 @@ $(shell [ -x $(python) ] || rm -rf .venv)
 
 FUZZ_SECONDS ?= 10
 
-.PHONY: help demo test build bench bench-engine bench-rivals lint sanitize fuzz soak
+.PHONY: help demo test build bench bench-engine bench-rivals lint sanitize fuzz soak test-gpu
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-13s %s\n", $$1, $$2 }'
 
@@ -63,6 +63,9 @@ sanitize: test-asan test-tsan ## C++ tests under the address, undefined-behaviou
 fuzz: system-tests ## a short run of the fuzzers; FUZZ_SECONDS=600 for a long one
 	@tests/decode/fuzz/run.sh $(FUZZ_SECONDS)
 	@tests/peers/fuzz/run.sh $(FUZZ_SECONDS)
+
+test-gpu: $(stamps)/package $(stamps)/dev-tools ## the tests that need a GPU, which `make test` skips without one
+	@FORELOAD_NEEDS_GPU=1 $(python) -m pytest tests/python/test_gpu.py
 
 soak: build $(stamps)/dev-tools ## the long tests, C++ and Python
 	@ctest --preset dev -L soak --no-tests=ignore

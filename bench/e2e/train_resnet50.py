@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images per second of a training loop on one GPU, with different loaders in front of it.
 
-    python bench/e2e/images.py /tmp/images --count 20000
+    foreload make-images /tmp/images --count 20480 --classes 100 --mean-size 110KB --pixels 500x375
     python bench/e2e/train_resnet50.py /tmp/images --compile --out build/bench/e2e.json
 
 ResNet-50 in bfloat16, channels last, batches of 256. Inputs, one after another in one process:
@@ -198,6 +198,7 @@ def measure(kind: str, training: Training, given: argparse.Namespace) -> dict[st
     figures["images_per_second"] = statistics.median(e["images_per_second"] for e in later)
     figures["cpus"] = statistics.median(e["cpus"] for e in later)
     figures["step_ms"] = spread_of(ends)
+    figures["steps_ms"] = [[a.elapsed_time(b) for a, b in pairwise(epoch)] for epoch in ends]
     figures["peak_device_bytes"] = torch.cuda.max_memory_allocated()
     if isinstance(loader, foreload.DataLoader):
         stats = loader.stats()
@@ -230,6 +231,13 @@ def main() -> None:
         training.step(images, labels)
     torch.cuda.synchronize()
     print(f"warm after {time.perf_counter() - begin:.1f} s", flush=True)
+    about = {
+        "gpu": torch.cuda.get_device_name(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "network": given.network,
+        "compiled": given.compile,
+        "batch": given.batch,
+    }
     results = []
     for kind in given.inputs:
         figures = measure(kind, training, given)
@@ -242,17 +250,9 @@ def main() -> None:
             f"epoch 1 {figures['epochs'][0]['images_per_second']:.0f}",
             flush=True,
         )
-    found = {
-        "gpu": torch.cuda.get_device_name(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "network": given.network,
-        "compiled": given.compile,
-        "batch": given.batch,
-        "results": results,
-    }
-    if given.out is not None:
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps(found, indent=1) + "\n")
+        if given.out is not None:
+            given.out.parent.mkdir(parents=True, exist_ok=True)
+            given.out.write_text(json.dumps(about | {"results": results}) + "\n")
 
 
 if __name__ == "__main__":
