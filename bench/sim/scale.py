@@ -39,7 +39,7 @@ STAGING = 1e9  # of a rank
 # Readers and bytes per second: one stream gets 200 MB/s, 8,192 get it all.
 FILE_SYSTEM = ((1, 200e6), (64, 12e9), (512, 90e9), (8192, 1e12), (65536, 1e12))
 MOST_RANKS = 256  # in one simulation
-MOST_READS = 600_000
+MOST_READS = 400_000
 LEAST_STEPS = 48
 
 
