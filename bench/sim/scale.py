@@ -116,7 +116,7 @@ class Row:
     later: float
     compute: float  # seconds of an epoch without waiting
     source: list[float]  # bytes per second, first epoch and later ones
-    own: float  # shares of samples in later epochs
+    own: float  # shares of reads in later epochs
     peer: float
 
 
@@ -140,7 +140,7 @@ def run(program: Path, data: DataSet, ranks: int, size: Size) -> Row:
     total = ours["source_bytes"] * whole
     first_bytes = min(total, data.bytes)
     hits = ours["hits"]
-    samples = sum(hits.values())
+    later_reads = sum(hits.values()) * (EPOCHS - 1) / EPOCHS
     return Row(
         data,
         ranks,
@@ -149,8 +149,8 @@ def run(program: Path, data: DataSet, ranks: int, size: Size) -> Row:
         later,
         bound["seconds"] * size.part / EPOCHS,
         [first_bytes / epochs[0], (total - first_bytes) / (EPOCHS - 1) / later],
-        (hits["memory"] + hits["disk"]) / samples,
-        hits["peer"] / samples,
+        (hits["memory"] + hits["disk"]) / later_reads,
+        hits["peer"] / later_reads,
     )
 
 
@@ -164,12 +164,12 @@ def bytes_text(value: float) -> str:
 def epoch_table(rows: list[Row]) -> str:
     lines = [
         "| data set | ranks | simulated | first epoch | later | computing alone "
-        "| source, first | source, later | own / peer / source |",
+        "| source, first | source, later | of it from own caches / peers |",
         "|---|---:|---|---:|---:|---:|---:|---:|---|",
     ]
     for row in rows:
         how = "whole" if row.size == Size() else f"1/{row.size.slice}, 1/{row.size.part}"
-        shares = f"{row.own:.0%} / {row.peer:.0%} / {1 - row.own - row.peer:.0%}"
+        shares = f"{row.own:.0%} / {row.peer:.0%}"
         lines.append(
             f"| {row.data.name} | {row.ranks:,} | {how} | {row.first:.3g} s | {row.later:.3g} s "
             f"| {row.compute:.3g} s | {bytes_text(row.source[0])}/s "
@@ -181,10 +181,10 @@ def epoch_table(rows: list[Row]) -> str:
 # What a rank has to know. Bytes per sample and per peer, as the code has them.
 INDEX = 24 + 30  # offset, size, version, label; and a name of 30 bytes
 SIZES = 8
-PLACEMENT = 8
+PLACEMENT = 4 + 1 + 1  # rank, tier, second tier
 PERMUTATIONS = 2 * 4  # this epoch and the next
-POLICY_BITS = 6  # with two tiers
-PEER = 72 + 32 + 192  # state, queue, limiter
+POLICY_BITS = 5  # with two tiers
+PEER = 72 + 32 + 168  # state, queue, limiter
 TABLE_MOST = 3 << 30
 
 
