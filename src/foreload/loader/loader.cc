@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // For all neighbours together to hand out what they have published.
-constexpr std::chrono::milliseconds kNeighbourPatience{5000};
+constexpr std::chrono::milliseconds kNeighbourPatience{10'000};
 
 double seconds_since(SteadyTime begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();

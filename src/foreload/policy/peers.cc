@@ -197,6 +197,7 @@ void Policy::handle(const event::PeerPush& e, RunTime now, Actions& actions) {
   }
   if (!e.intact || !keeps(e.sample, tier)) {
     actions.push_back(action::AnswerPush{e.rank, e.push, PushEnd::refused});
+    came_[e.sample] = true;  // and will not come again
     if (on_its_way_[e.sample] == OnItsWay::expected) end_expecting(e.sample, actions);
     return;
   }

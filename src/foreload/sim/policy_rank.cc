@@ -276,9 +276,7 @@ void PolicyRank::receive(uint32_t from, const Operation& message, bool intact) {
       return answered(message.request,
                       message.work == Work::serve && intact ? ReadEnd::ok : ReadEnd::missing);
     case Work::push:
-      if (intact) return tell(event::PeerPush{from, message.sample, message.request});
-      tell(event::PeerHeard{from});
-      return carry(action::AnswerPush{from, message.request, PushEnd::refused});
+      return tell(event::PeerPush{from, message.sample, message.request, intact});
     case Work::answer_push:
       return tell(event::PushAnswered{
           message.request, message.end == ReadEnd::ok ? PushEnd::kept : PushEnd::refused});
