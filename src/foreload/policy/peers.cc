@@ -11,14 +11,22 @@
 
 namespace foreload {
 
+namespace {
+
+// The first epoch in which somebody reads the sample, as a row of the table.
+uint32_t first_row(const ReaderTable& table, uint64_t sample) {
+  uint32_t row = 0;
+  while (row < table.epochs() && table.reader(row, sample) >= table.ranks()) ++row;
+  return row;
+}
+
+}  // namespace
+
 uint32_t Policy::first_reader(uint64_t sample) const {
   const ReaderTable* table = plan_->table();
   if (table == nullptr || cut_off_[sample]) return kNoOwner;
-  for (uint32_t row = 0; row < table->epochs(); ++row) {
-    const uint32_t rank = table->reader(row, sample);
-    if (rank < table->ranks()) return rank;
-  }
-  return kNoOwner;
+  const uint32_t row = first_row(*table, sample);
+  return row < table->epochs() ? table->reader(row, sample) : kNoOwner;
 }
 
 bool Policy::was_read(uint64_t sample) const {
@@ -56,7 +64,11 @@ void Policy::mark_cut_off(const KnownEpoch& known, const Sharding& sharding) {
 bool Policy::may_expect(uint64_t sample) const {
   if (unsure_ || came_[sample] || !is_owner(sample)) return false;
   const uint32_t from = first_reader(sample);
-  return from != kNoOwner && from != settings_.rank && peers_[from].up && !peers_[from].late &&
+  // In the last epoch nothing is pushed.
+  if (from == kNoOwner ||
+      past_the_end(plan_->job().first_epoch + first_row(*plan_->table(), sample) + 1))
+    return false;
+  return from != settings_.rank && peers_[from].up && !peers_[from].late &&
          tier_alive_[plan_->placement().owner(sample).tier];
 }
 
