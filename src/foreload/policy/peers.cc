@@ -278,7 +278,9 @@ void Policy::handle(const event::PushAnswered& e, RunTime now, Actions& actions)
   if (push == pushes_.end()) return;
   const uint32_t rank = push->second.rank;
   peers_[rank].heard = now;
-  if (e.end == PushEnd::refused) unkept_[push->second.sample] = true;
+  // An heir may have refused because it did not know yet that it is one.
+  const bool of_the_living = peers_[plan_->placement().owner(push->second.sample).rank].up;
+  if (e.end == PushEnd::refused && of_the_living) unkept_[push->second.sample] = true;
   end_push(push, e.end == PushEnd::kept, actions);
   send_pushes(rank, actions);
 }
