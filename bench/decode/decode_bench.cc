@@ -2,15 +2,15 @@
 //
 // Decoding the crops of training from photos of ImageNet's mean size, beside a bare libjpeg loop
 // over the same crops: the difference is what foreload adds.
-#include <jpeglib.h>
-
 #include <array>
+#include <cstddef>
 #include <cstdio>
 
 #include <benchmark/benchmark.h>
 
 #include "foreload/decode/decoder.h"
 
+#include "jpeglib.h"
 #include "photos.h"
 
 namespace foreload {

@@ -81,13 +81,18 @@ def one_epoch(batches: Iterable[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     waits: list[float] = []
     images = 0
     sight: dict[str, Any] = {}
-    begin = time.monotonic()
+    begin, busy = time.monotonic(), time.process_time()
     for batch in timed(iter(batches), waits):
         sight = sight or look_of(batch)
         images += len(batch)
-    seconds = time.monotonic() - begin
-    # The pause at the border of epochs is what the first batch takes: the last one was just given.
-    return {"seconds": seconds, "images": images, "first_wait": waits[0]}, sight
+    figures = {
+        "seconds": time.monotonic() - begin,
+        "cpu_seconds": time.process_time() - busy,  # of this process, worker processes apart
+        "images": images,
+        # The pause at the border of epochs: the last batch was given just before.
+        "first_wait": waits[0],
+    }
+    return figures, sight
 
 
 def compete(
