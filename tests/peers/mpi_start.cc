@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the MPI transport starts, in the situations a program can be in; mpirun starts it.
-//   mpi_start own       foreload initialises MPI, ranks greet each other, MPI ends by itself
-//   mpi_start single    the program initialised MPI for one thread: refused, and the message says
-//   why mpi_start missing   rank 2 never joins: the others get an error that names it mpi_start
+//   own       foreload initialises MPI, ranks greet each other, MPI ends by itself
+//   single    the program initialised MPI for one thread: refused, and the message says why
+//   missing   rank 2 never joins: the others get an error that names it
 //   idle      the transport's thread uses little processor time while nothing happens
+//   meet      ranks meet over MPI alone, twice, and exchange values
 // Returns 0 if all was as it should be.
 #include <mpi.h>
 #include <sys/resource.h>
@@ -103,6 +104,28 @@ int start_missing() {
   return result;
 }
 
+int meet() {
+  const TransportSettings settings = own_settings();
+  const auto patience = std::chrono::seconds(30);
+  for (int time = 0; time < 2; ++time) {
+    const auto made = load_rendezvous("mpi", settings);
+    if (!made) return failed(made.error().message);
+    Rendezvous& rendezvous = **made;
+    const auto nothing = rendezvous.get("never", std::chrono::milliseconds(20));
+    if (nothing || nothing.error().kind != ErrorKind::cancelled) return failed("did not give up");
+    const std::string value(100'000 + settings.rank, static_cast<char>('a' + settings.rank));
+    const auto values =
+        exchange(rendezvous, "values", settings.rank, settings.ranks, value, patience);
+    if (!values) return failed(values.error().message);
+    for (uint32_t r = 0; r < settings.ranks; ++r)
+      if ((*values)[r] != std::string(100'000 + r, static_cast<char>('a' + r)))
+        return failed("another value");
+    const auto signs = check_in(rendezvous, "sign", settings.rank, settings.ranks, patience);
+    if (!signs) return failed(signs.error().message);
+  }
+  return 0;
+}
+
 }  // namespace
 }  // namespace foreload
 
@@ -112,5 +135,6 @@ int main(int argc, char** argv) {
   if (what == "idle") return foreload::start_own(true);
   if (what == "single") return foreload::start_single();
   if (what == "missing") return foreload::start_missing();
+  if (what == "meet") return foreload::meet();
   return 2;
 }

@@ -146,11 +146,72 @@ TEST_P(RendezvousConformance, SixteenRanksExchange) {
 
 TEST_P(RendezvousConformance, MissingRanksAreNamed) {
   const auto zero = open_(0);
-  ASSERT_TRUE(zero->put("addresses/4", "x"));
+  std::jthread four([&] {
+    const auto own = open_(4);
+    const auto values = exchange(*own, "addresses", 4, 9, "own", kPatience);
+    ASSERT_FALSE(values);
+    EXPECT_NE(values.error().message.find("1 to 3 and 5 to 8 are missing"), std::string::npos)
+        << values.error().message;
+  });
+  // Rank 4 is there.
+  ASSERT_TRUE(get_in_pieces(*zero, "addresses/4", kPatience));
   const auto values = exchange(*zero, "addresses", 0, 9, "own", milliseconds(50));
   ASSERT_FALSE(values);
   EXPECT_EQ(values.error().kind, ErrorKind::cancelled);
   EXPECT_NE(values.error().message.find("1 to 3 and 5 to 8 are missing"), std::string::npos)
+      << values.error().message;
+}
+
+TEST_P(RendezvousConformance, LongValuesGoInPieces) {
+  const auto zero = open_(0);
+  const auto one = open_(1);
+  std::string value;
+  for (size_t i = 0; value.size() < 3 * kMostValueBytes; ++i) value += std::to_string(i) + '\0';
+  for (const size_t bytes :
+       {size_t{0}, size_t{1}, kMostValueBytes - 24, kMostValueBytes, value.size()}) {
+    const std::string key = "long " + std::to_string(bytes);
+    ASSERT_TRUE(put_in_pieces(*one, key, value.substr(0, bytes)));
+    EXPECT_EQ(taken(get_in_pieces(*zero, key, kPatience)), value.substr(0, bytes));
+  }
+  ASSERT_TRUE(one->put("nonsense", "no length"));
+  EXPECT_EQ(get_in_pieces(*zero, "nonsense", kPatience).error().kind, ErrorKind::corrupt);
+}
+
+TEST_P(RendezvousConformance, ExchangedValuesMayBeLong) {
+  const auto zero = open_(0);
+  const auto one = open_(1);
+  const std::string long_one(2 * kMostValueBytes, 'x');
+  std::jthread other([&] {
+    EXPECT_EQ(taken(exchange(*one, "facts", 1, 2, long_one, kPatience))[0], "short");
+    EXPECT_TRUE(check_in(*one, "sign", 1, 2, kPatience));
+  });
+  EXPECT_EQ(taken(exchange(*zero, "facts", 0, 2, "short", kPatience))[1], long_one);
+  EXPECT_TRUE(check_in(*zero, "sign", 0, 2, kPatience));
+}
+
+TEST_P(RendezvousConformance, PartsDoNotMeet) {
+  const std::shared_ptr<Rendezvous> zero = open_(0);
+  const auto first = part_of(zero, "0.");
+  const auto second = part_of(zero, "1.");
+  ASSERT_TRUE(first->put("key", "first"));
+  EXPECT_FALSE(second->get("key", milliseconds(0)));
+  ASSERT_TRUE(second->put("key", "second"));
+  EXPECT_EQ(taken(first->get("key", kPatience)), "first");
+}
+
+TEST_P(RendezvousConformance, WaitingCanBeInterrupted) {
+  const auto part = part_of(open_(0), "", [calls = 0]() mutable { return calls++ == 0; });
+  const auto got = part->get("never", std::chrono::hours(1));
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().kind, ErrorKind::cancelled);
+}
+
+TEST(FolderRendezvous, RankZeroThatNeverComesIsNamed) {
+  const TemporaryFolder folder;
+  const auto one = taken(folder_rendezvous(folder.path(), "job"));
+  const auto values = exchange(*one, "facts", 1, 3, "own", milliseconds(1));
+  ASSERT_FALSE(values);
+  EXPECT_NE(values.error().message.find("0 and 2 are missing"), std::string::npos)
       << values.error().message;
 }
 

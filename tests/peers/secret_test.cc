@@ -6,6 +6,9 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -77,6 +80,28 @@ TEST_F(SecretFile, RefusedIfItIsAnotherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   ASSERT_EQ(::chown(file_.c_str(), 12345, 0), 0);
   EXPECT_FALSE(read_secret(file_));
+}
+
+TEST(Secret, OfTheUserIsMadeOnceAndPrivate) {
+  std::string name = (std::filesystem::temp_directory_path() / "foreload-XXXXXX").string();
+  const std::filesystem::path folder = ::mkdtemp(name.data());
+  ::setenv("XDG_RUNTIME_DIR", folder.c_str(), 1);
+  std::vector<Result<JobSecret>> secrets(8, JobSecret{});
+  std::vector<std::jthread> threads;
+  for (auto& secret : secrets) threads.emplace_back([&secret] { secret = secret_of_user(); });
+  threads.clear();
+  for (const auto& secret : secrets) {
+    ASSERT_TRUE(secret) << secret.error().message;
+    EXPECT_EQ(*secret, *secrets[0]);
+  }
+  EXPECT_EQ(*read_secret(folder / "foreload-secret"), *secrets[0]);
+  const std::filesystem::directory_iterator files(folder);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1) << "nothing else is left behind";
+  ::unsetenv("XDG_RUNTIME_DIR");
+  ::setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
+  EXPECT_TRUE(secret_of_user());
+  EXPECT_TRUE(read_secret(folder / "cache" / "foreload" / "foreload-secret"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Secret, NoFileOrNoPlainFile) {

@@ -19,10 +19,12 @@
 #include "foreload/base/memory_use.h"
 #include "foreload/base/progress.h"
 #include "foreload/cli/arguments.h"
+#include "foreload/cli/rank_reports.h"
 #include "foreload/cli/verbs.h"
 #include "foreload/loader/dataset.h"
 #include "foreload/loader/job_ranks.h"
 #include "foreload/loader/loader.h"
+#include "foreload/loader/meeting.h"
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
 #include "foreload/metrics/run_file.h"
@@ -57,6 +59,8 @@ struct Options {
   std::string trace;
   std::string run_file;
   std::string transport = "auto";
+  std::string join_timeout = "60";
+  std::string peer_timeout = "10";
   bool no_digest = false;
   bool json = false;
 };
@@ -129,6 +133,8 @@ Result<LoaderSettings> settings_of(const Options& options) {
   settings.skip_bad_samples = options.on_error == "skip";
   FORELOAD_TRY(const double deadline, parse_rate("--deadline", options.deadline));
   settings.read_deadline = std::chrono::milliseconds(std::llround(deadline * 1000));
+  FORELOAD_TRY(const double silence, parse_rate("--peer-timeout", options.peer_timeout));
+  settings.peer_timeout = std::chrono::milliseconds(std::llround(silence * 1000));
   FORELOAD_TRY(settings.io_engine, parse_io(options.io));
   FORELOAD_CHECK(shape(options, settings));
   if (options.profile == "none") {
@@ -192,130 +198,41 @@ void print_epoch(const EpochStats& epoch, const std::string& digest) {
 }
 
 // Budgets are the node's: its ranks share them.
-Result<void> take_part(const Options& options, const JobRanks& ranks, LoaderSettings& settings) {
+Result<void> take_part(const Options& options, LoaderSettings& settings) {
+  FORELOAD_TRY(const JobRanks ranks, ranks_from_environment());
   settings.rank = ranks.rank;
   settings.ranks = ranks.ranks;
   settings.memory /= ranks.local_ranks;
   for (DiskBudget& disk : settings.disks) disk.bytes /= ranks.local_ranks;
-  if (ranks.ranks == 1 || options.transport == "none") return {};
-  if (options.transport != "auto" && options.transport != "ucx" && options.transport != "mpi")
-    return fail(ErrorKind::invalid,
-                fmt::format("--transport is '{}': use auto, ucx, mpi or none", options.transport));
-  FORELOAD_TRY(settings.join,
-               join_from_environment(ranks, options.transport == "auto" ? "ucx" : options.transport,
-                                     std::chrono::seconds(60)));
+  MeetingSettings meeting;
+  meeting.transport = options.transport;
+  FORELOAD_TRY(const double timeout, parse_rate("--join-timeout", options.join_timeout));
+  meeting.timeout = std::chrono::milliseconds(std::llround(timeout * 1000));
+  std::string warning;
+  FORELOAD_TRY(const auto met, Meeting::arrange(ranks, meeting, warning));
+  if (!warning.empty()) fmt::print(stderr, "foreload: warning: {}\n", warning);
+  if (met) settings.join = met->join(0, meeting.timeout);
   return {};
 }
 
-// A value that another rank will put, unless it dies first or the time is over.
-std::optional<std::string> wait_for(Rendezvous& rendezvous, const Loader& loader, uint32_t rank,
-                                    const std::string& key, Clock::time_point until) {
-  while (Clock::now() < until) {
-    auto value = rendezvous.get(key, std::chrono::milliseconds(500));
-    if (value) return std::move(*value);
-    if (value.error().kind != ErrorKind::cancelled) return std::nullopt;
-    const std::vector<uint32_t> dead = loader.stats().engine.dead_peers;
-    if (std::find(dead.begin(), dead.end(), rank) != dead.end()) return std::nullopt;
-  }
-  return std::nullopt;
-}
-
-// What all ranks report, in order; null for those that died. Everybody waits for the last, since
-// each holds what others read. Only rank 0 gets more than whether they are done.
-std::vector<Json> gather(const LoaderSettings& settings, const Loader& loader, const Json& own,
-                         Clock::time_point until) {
-  // In pieces, because a rendezvous takes small values only.
-  const std::string text = own.dump();
-  Rendezvous& rendezvous = *settings.join->rendezvous;
-  const size_t piece = kMostValueBytes / 2;
-  auto key = [](const char* what, uint32_t rank, size_t i) {
-    return fmt::format("{}/{}/{}", what, rank, i);
-  };
-  for (size_t i = 0; i * piece < text.size(); ++i)
-    if (!rendezvous.put(key("report", settings.rank, i), text.substr(i * piece, piece))) return {};
-  if (!rendezvous.put(key("done", settings.rank, 0), std::to_string(text.size()))) return {};
-  std::vector<Json> reports(settings.ranks);
-  for (uint32_t rank = 0; rank < settings.ranks; ++rank) {
-    const auto size = wait_for(rendezvous, loader, rank, key("done", rank, 0), until);
-    if (!size || settings.rank != 0) continue;
-    std::string all;
-    while (all.size() < std::stoull(*size)) {
-      const auto part =
-          wait_for(rendezvous, loader, rank, key("report", rank, all.size() / piece), until);
-      if (!part) break;
-      all += *part;
-    }
-    reports[rank] = Json::parse(all, nullptr, false);
-    if (reports[rank].is_discarded()) reports[rank] = nullptr;
-  }
-  // Rank 0 serves the rendezvous: it stays until all have seen that all are done.
-  if (rendezvous.put(key("seen", settings.rank, 0), "") && settings.rank == 0) {
-    for (uint32_t rank = 0; rank < settings.ranks; ++rank)
-      if (!reports[rank].is_null()) wait_for(rendezvous, loader, rank, key("seen", rank, 0), until);
-  }
-  return reports;
-}
-
-// Sums of all ranks' epochs, in the shape of one rank's; times are those of the slowest.
-Json summed(const std::vector<Json>& reports) {
-  Json epochs = Json::array();
-  for (size_t e = 0; e < reports[0]["epochs"].size(); ++e) {
-    Json sum = reports[0]["epochs"][e];
-    sum.erase("digest");
-    for (size_t r = 1; r < reports.size(); ++r) {
-      if (reports[r].is_null()) continue;
-      const Json& other = reports[r]["epochs"][e];
-      for (const char* key : {"samples", "bytes"})
-        sum[key] = sum[key].get<uint64_t>() + other[key].get<uint64_t>();
-      for (const auto& [place, bytes] : other["from"].items())
-        sum["from"][place] = sum["from"][place].get<uint64_t>() + bytes.get<uint64_t>();
-      for (const char* key : {"seconds", "wait_fraction"})
-        sum[key] = std::max(sum[key].get<double>(), other[key].get<double>());
-      for (const auto& [share, wait] : other["batch_wait_ms"].items())
-        sum["batch_wait_ms"][share] =
-            std::max(sum["batch_wait_ms"][share].get<double>(), wait.get<double>());
-    }
-    epochs.push_back(sum);
-  }
-  return epochs;
-}
-
-void print_ranks(const std::vector<Json>& reports) {
-  fmt::print("{:>5} {:>6} {:>9} {:>11} {:>11} {:>11} {:>11} {:>7} {:>11}  {}\n", "epoch", "rank",
-             "seconds", "memory", "disk", "peers", "source", "waited", "longest", "digest");
-  for (size_t e = 0; e < reports[0]["epochs"].size(); ++e) {
-    for (size_t r = 0; r < reports.size(); ++r) {
-      if (reports[r].is_null()) {
-        fmt::print("{:>5} {:>6} was lost\n", e, r);
-        continue;
-      }
-      const Json& epoch = reports[r]["epochs"][e];
-      auto from = [&epoch](const char* place) {
-        return format_bytes(epoch["from"][place].get<uint64_t>());
-      };
-      fmt::print("{:>5} {:>6} {:>9.2f} {:>11} {:>11} {:>11} {:>11} {:>6.1f}% {:>8.1f} ms  {}\n",
-                 epoch["epoch"].get<uint64_t>(), r, epoch["seconds"].get<double>(), from("memory"),
-                 from("disk"), from("peer"), from("source"),
-                 100 * epoch["wait_fraction"].get<double>(),
-                 epoch["batch_wait_ms"]["max"].get<double>(), epoch.value("digest", std::string()));
-    }
-  }
+// Ranks on one machine must not write to the same file.
+std::string file_of_rank(const std::string& file, uint32_t rank, uint32_t ranks) {
+  return ranks == 1 ? file : fmt::format("{}.{}", file, rank);
 }
 
 Result<int> run(const Options& options) {
   FORELOAD_TRY(LoaderSettings settings, settings_of(options));
-  FORELOAD_TRY(const JobRanks ranks, ranks_from_environment());
-  FORELOAD_CHECK(take_part(options, ranks, settings));
-  const LoaderSettings kept = settings;
-  const bool together = settings.join.has_value();
+  FORELOAD_CHECK(take_part(options, settings));
+  const uint32_t rank = settings.rank, ranks = settings.ranks;
+  const std::shared_ptr<Rendezvous> rendezvous =
+      settings.join ? settings.join->rendezvous : nullptr;
   FORELOAD_TRY(const double step_ms, parse_milliseconds("--step-ms", options.step_ms));
   const auto trace = settings.trace;
   const uint64_t epochs = *settings.epochs;
   const auto begin = Clock::now();
-  std::optional<ProgressBar> listing(std::in_place, "listing");
-  settings.listing_progress = listing->callback();
+  std::optional<ProgressBar> bar;  // one for all ranks
+  if (rank == 0) settings.listing_progress = bar.emplace("listing").callback();
   FORELOAD_TRY(const auto loader, Loader::open(std::move(settings)));
-  listing.reset();
   const LoaderStart start = loader->stats().start;
   for (const std::string& warning : start.warnings)
     fmt::print(stderr, "foreload: warning: {}\n", warning);
@@ -327,14 +244,15 @@ Result<int> run(const Options& options) {
                       {"bytes", loader->plan().sizes().total()},
                       {"seed", options.seed},
                       {"batch_size", options.batch_size}};
-    FORELOAD_TRY(run_file, RunFile::create(options.run_file, header.dump()));
+    FORELOAD_TRY(run_file,
+                 RunFile::create(file_of_rank(options.run_file, rank, ranks), header.dump()));
   }
 
   Json report{{"epochs", Json::array()}};
   std::optional<double> first_batch_seconds;
   for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
     DeliveryDigest digest;
-    ProgressBar bar(fmt::format("epoch {}", epoch));
+    if (rank == 0) bar.emplace(fmt::format("epoch {}", epoch));
     const uint64_t batches = loader->batches_in(epoch);
     DeliveryCurve curve(batches);
     while (true) {
@@ -349,8 +267,9 @@ Result<int> run(const Options& options) {
       if (step_ms > 0)
         std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(step_ms));
       curve.add(loader->epoch_stats());
-      bar.update(loader->epoch_stats().batches, batches);
+      if (bar) bar->update(loader->epoch_stats().batches, batches);
     }
+    bar.reset();
     const std::string hex = options.no_digest ? "" : digest.hex();
     const EpochStats& stats = loader->epoch_stats();
     report["epochs"].push_back(Json::parse(to_json(stats, hex)));
@@ -359,7 +278,7 @@ Result<int> run(const Options& options) {
       record["curve"] = curve.points();
       FORELOAD_CHECK(run_file->append(record.dump()));
     }
-    if (!options.json && !together) print_epoch(stats, hex);
+    if (!options.json && !rendezvous) print_epoch(stats, hex);
   }
   const LoaderStats stats = loader->stats();
   report.update(Json::parse(to_json(stats)));
@@ -367,27 +286,24 @@ Result<int> run(const Options& options) {
   report["first_batch_seconds"] = first_batch_seconds.value_or(0);
   report["peak_rss_bytes"] = peak_rss();
   report["plan_digest"] = loader->plan().digest().hex();
-  if (trace) FORELOAD_CHECK(trace->save(options.trace));
-  if (together) {
-    report["rank"] = kept.rank;
+  if (trace) FORELOAD_CHECK(trace->save(file_of_rank(options.trace, rank, ranks)));
+  if (rendezvous) {
+    report["rank"] = rank;
     // Others may be slower, but not without end.
     const auto until = Clock::now() + std::chrono::minutes(1) + 3 * (Clock::now() - begin);
-    const std::vector<Json> reports = gather(kept, *loader, report, until);
-    if (kept.rank != 0 || reports.empty()) return 0;
-    report["epochs"] = summed(reports);
-    report["ranks"] = reports;
-    report["source_bytes"] = 0;
-    for (const Json& one : reports)
-      if (!one.is_null())
-        report["source_bytes"] =
-            report["source_bytes"].get<uint64_t>() + one["source_bytes"].get<uint64_t>();
+    const auto reports = gather_reports(*rendezvous, rank, ranks, *loader, report, until);
+    if (rank != 0) return 0;
     if (!options.json) print_ranks(reports);
+    report = report_of_job(reports);
   }
   if (options.json)
     fmt::print("{}\n", report.dump(2));
   else
-    fmt::print("{}; listing {:.2f} s, first batch after {:.2f} s, peak memory {}\n", stats.source,
-               stats.listing_seconds, first_batch_seconds.value_or(0), format_bytes(peak_rss()));
+    fmt::print(
+        "{}{}; listing {:.2f} s, first batch after {:.2f} s, peak memory {}\n", stats.source,
+        rendezvous ? fmt::format("; peers over {} ({})", start.transport, start.transport_why) : "",
+        stats.listing_seconds, report["first_batch_seconds"].get<double>(),
+        format_bytes(report["peak_rss_bytes"].get<uint64_t>()));
   return 0;
 }
 
@@ -425,10 +341,17 @@ Run add_read(CLI::App& app) {
   verb->add_option("--profile", options->profile,
                    "what foreload probe saved, to start from, or none "
                    "(~/.cache/foreload/profile.json if it is there)");
-  verb->add_option("--trace", options->trace, "write a trace for chrome://tracing or Perfetto");
-  verb->add_option("--run-file", options->run_file, "write a record of the run, epoch by epoch");
+  verb->add_option(
+      "--trace", options->trace,
+      "write a trace for chrome://tracing or Perfetto; of several ranks each to FILE.RANK");
+  verb->add_option("--run-file", options->run_file,
+                   "write a record of the run, epoch by epoch; of several ranks each to FILE.RANK");
   verb->add_option("--transport", options->transport,
                    "how ranks of one job talk: auto, ucx, mpi or none (auto)");
+  verb->add_option("--join-timeout", options->join_timeout,
+                   "seconds to wait for the other ranks at the start (60)");
+  verb->add_option("--peer-timeout", options->peer_timeout,
+                   "seconds of silence until another rank is given up (10)");
   verb->add_flag("--no-digest", options->no_digest, "do not checksum what was delivered");
   verb->add_flag("--json", options->json, "print one JSON object");
   return [options] { return run(*options); };

@@ -2,55 +2,20 @@
 #include "foreload/loader/joining.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "foreload/base/version.h"
+#include "foreload/loader/held_text.h"
+#include "foreload/peers/wire.h"
+
 namespace foreload {
 namespace {
 
 using Json = nlohmann::json;
-
-// What disks hold, in pieces that a rendezvous takes: sample numbers as differences, seven bits a
-// byte, each followed by its tier.
-constexpr size_t kPieceBytes = kMostValueBytes - 64;
-
-void put_number(uint64_t value, std::string& text) {
-  for (; value >= 128; value >>= 7) text += static_cast<char>(128 | (value & 127));
-  text += static_cast<char>(value);
-}
-
-std::vector<std::string> pieces_of(const std::vector<Held>& held) {
-  std::vector<std::string> pieces(1);
-  uint64_t before = 0;
-  for (const Held& copy : held) {
-    if (pieces.back().size() + 11 > kPieceBytes) pieces.emplace_back();
-    put_number(copy.sample - before, pieces.back());
-    pieces.back() += static_cast<char>(copy.tier);
-    before = copy.sample;
-  }
-  return pieces;
-}
-
-// False if the text is not what pieces_of() writes.
-bool read_piece(const std::string& text, uint32_t rank, size_t tiers, uint64_t& before,
-                std::vector<Held>& held) {
-  for (size_t i = 0; i < text.size();) {
-    uint64_t difference = 0;
-    unsigned shift = 0;
-    do {
-      if (i + 1 >= text.size() || shift > 56) return false;
-      difference |= uint64_t{static_cast<uint8_t>(text[i]) & 127u} << shift;
-      shift += 7;
-    } while (static_cast<uint8_t>(text[i++]) >= 128);
-    const auto tier = static_cast<uint8_t>(text[i++]);
-    if (tier >= tiers) return false;
-    before += difference;
-    held.push_back({before, rank, tier});
-  }
-  return true;
-}
 
 bool are_numbers(const Json& json, const char* key) {
   return json.contains(key) && json[key].is_array() &&
@@ -65,24 +30,60 @@ tl::unexpected<Error> nonsense(uint32_t rank) {
                           rank));
 }
 
-}  // namespace
+Result<void> check_version(const Json& json, uint32_t other, uint32_t rank) {
+  if (!json.is_object() || !json.contains("foreload") || !json["foreload"].is_string() ||
+      !json.contains("wire") || !json["wire"].is_number_unsigned())
+    return nonsense(other);
+  const auto theirs = json["foreload"].get<std::string>();
+  const auto wire = json["wire"].get<uint64_t>();
+  if (theirs == version() && wire == kWireVersion) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("rank {} runs foreload {} (messages of version {}), rank {} runs {} "
+                          "({}): install the same version on all nodes",
+                          other, theirs, wire, rank, version(), kWireVersion));
+}
 
-Result<std::vector<RankFacts>> exchange_facts(const JoinSettings& join, uint32_t rank,
-                                              uint32_t ranks, const RankFacts& own) {
-  const std::vector<std::string> own_pieces = pieces_of(own.held);
-  for (size_t i = 0; i < own_pieces.size(); ++i)
-    FORELOAD_CHECK(join.rendezvous->put(fmt::format("held/{}/{}", rank, i), own_pieces[i]));
-  const Json told{{"fingerprint", {own.fingerprint.high, own.fingerprint.low}},
+// Ranks that cannot reach each other are better told now than after the first time-out.
+Result<void> check_way(const JoinSettings& join, const Json& json, uint32_t other, uint32_t rank) {
+  if (!json.contains("transport") || !json["transport"].is_string() || !json.contains("host") ||
+      !json["host"].is_string())
+    return nonsense(other);
+  const auto transport = json["transport"].get<std::string>();
+  if (transport != join.transport)
+    return fail(ErrorKind::invalid,
+                fmt::format("rank {} talks over {}, rank {} over {}: give all ranks the same "
+                            "transport",
+                            other, transport, rank, join.transport));
+  if (join.interface == "lo" && json["host"].get<std::string>() != join.host)
+    return fail(ErrorKind::invalid,
+                fmt::format("rank {} is on host {}, and rank {} on {} would listen on its loopback "
+                            "interface only: set FORELOAD_INTERFACE to the one that both reach",
+                            other, json["host"].get<std::string>(), rank, join.host));
+  return {};
+}
+
+Result<std::vector<RankFacts>> collect_facts(const JoinSettings& join, uint32_t rank,
+                                             uint32_t ranks, uint64_t samples,
+                                             const RankFacts& own) {
+  // The version comes first and stays where it is: ranks of different versions must be able to find
+  // out that they are.
+  const Json told{{"foreload", version()},
+                  {"wire", kWireVersion},
+                  {"fingerprint", {own.fingerprint.high, own.fingerprint.low}},
                   {"tiers", own.tiers},
-                  {"pieces", own_pieces.size()}};
+                  {"host", join.host},
+                  {"transport", join.transport}};
   FORELOAD_TRY(const auto texts,
-               exchange(*join.rendezvous, "facts", rank, ranks, told.dump(), join.timeout));
+               exchange(*join.rendezvous, "facts", rank, ranks,
+                        told.dump() + '\n' + held_text(own.held, own.tiers.size()), join.timeout));
   std::vector<RankFacts> facts(ranks);
   for (uint32_t other = 0; other < ranks; ++other) {
-    const Json json = Json::parse(texts[other], nullptr, false);
-    if (!json.is_object() || !are_numbers(json, "fingerprint") || json["fingerprint"].size() != 2 ||
-        !are_numbers(json, "tiers") || !json.contains("pieces") ||
-        !json["pieces"].is_number_unsigned())
+    const std::string_view text = texts[other];
+    const size_t end = std::min(text.find('\n'), text.size());
+    const Json json = Json::parse(text.substr(0, end), nullptr, false);
+    FORELOAD_CHECK(check_version(json, other, rank));
+    if (!are_numbers(json, "fingerprint") || json["fingerprint"].size() != 2 ||
+        !are_numbers(json, "tiers"))
       return nonsense(other);
     facts[other].fingerprint = {json["fingerprint"][0].get<uint64_t>(),
                                 json["fingerprint"][1].get<uint64_t>()};
@@ -92,18 +93,15 @@ Result<std::vector<RankFacts>> exchange_facts(const JoinSettings& join, uint32_t
                   fmt::format("rank {} sees another data set than rank {}: give all ranks the same "
                               "one, and list it again (revalidate) if it has changed",
                               other, rank));
-    uint64_t before = 0;
-    for (size_t i = 0; i < json["pieces"].get<size_t>(); ++i) {
-      FORELOAD_TRY(const std::string piece,
-                   join.rendezvous->get(fmt::format("held/{}/{}", other, i), join.timeout));
-      if (!read_piece(piece, other, facts[other].tiers.size(), before, facts[other].held))
-        return nonsense(other);
-    }
+    FORELOAD_CHECK(check_way(join, json, other, rank));
+    if (!read_held_text(text.substr(std::min(end + 1, text.size())), other,
+                        facts[other].tiers.size(), samples, facts[other].held))
+      return nonsense(other);
   }
   return facts;
 }
 
-Result<void> agree_on_plan(const JoinSettings& join, uint32_t rank, uint32_t ranks,
+Result<void> compare_plans(const JoinSettings& join, uint32_t rank, uint32_t ranks,
                            const Digest& plan) {
   FORELOAD_TRY(const auto digests,
                exchange(*join.rendezvous, "plan", rank, ranks, plan.hex(), join.timeout));
@@ -114,6 +112,34 @@ Result<void> agree_on_plan(const JoinSettings& join, uint32_t rank, uint32_t ran
               fmt::format("rank {} has come to another plan than rank {}: give all ranks the same "
                           "seed, order, epochs and batch size",
                           differs - digests.begin(), rank));
+}
+
+// Rank 0 may serve the rendezvous: when joining fails, it stays until the others have seen why.
+template <class T>
+Result<T> fail_together(const JoinSettings& join, uint32_t rank, uint32_t ranks, Result<T> result) {
+  constexpr std::chrono::seconds kGrace{2};
+  if (!result) (void)check_in(*join.rendezvous, "end of joining", rank, ranks, kGrace);
+  return result;
+}
+
+}  // namespace
+
+Result<std::vector<RankFacts>> exchange_facts(const JoinSettings& join, uint32_t rank,
+                                              uint32_t ranks, uint64_t samples,
+                                              const RankFacts& own) {
+  return fail_together(join, rank, ranks, collect_facts(join, rank, ranks, samples, own));
+}
+
+Result<void> agree_on_plan(const JoinSettings& join, uint32_t rank, uint32_t ranks,
+                           const Digest& plan) {
+  return fail_together(join, rank, ranks, compare_plans(join, rank, ranks, plan));
+}
+
+Result<std::unique_ptr<Transport>> connect_ranks(const JoinSettings& join, uint32_t rank,
+                                                 uint32_t ranks, TransportCalls calls) {
+  FORELOAD_TRY(auto transport, fail_together(join, rank, ranks, join.connect(std::move(calls))));
+  FORELOAD_CHECK(check_in(*join.rendezvous, "end of joining", rank, ranks, join.timeout));
+  return transport;
 }
 
 }  // namespace foreload

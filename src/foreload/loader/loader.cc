@@ -157,7 +157,8 @@ Result<void> join_facts(const LoaderSettings& settings, const DatasetIndex& inde
   for (const Tier& tier : job.tiers.at(0)) own.tiers.push_back(tier.capacity);
   std::sort(own.held.begin(), own.held.end(),
             [](const Held& a, const Held& b) { return a.sample < b.sample; });
-  FORELOAD_TRY(const auto all, exchange_facts(*settings.join, settings.rank, settings.ranks, own));
+  FORELOAD_TRY(const auto all,
+               exchange_facts(*settings.join, settings.rank, settings.ranks, index.samples(), own));
   const std::vector<Tier> like = job.tiers.at(0);
   job.tiers.clear();
   job.held.clear();
@@ -318,8 +319,11 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
         stats.start.warnings.push_back(warning);
     }
     parts.peers = std::make_shared<PeerLink>(parts.inbox, parts.staging, loader->plan_);
-    FORELOAD_TRY(auto transport, settings.join->connect(parts.peers->calls()));
+    FORELOAD_TRY(auto transport, connect_ranks(*settings.join, settings.rank, settings.ranks,
+                                               parts.peers->calls()));
     parts.peers->attach(std::move(transport));
+    stats.start.transport = parts.peers->describe();
+    stats.start.transport_why = settings.join->why;
   }
   PolicySettings& policy = parts.policy;
   policy.rank = settings.rank;
@@ -328,6 +332,7 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   policy.skip_bad_samples = settings.skip_bad_samples;
   policy.tries = settings.tries;
   policy.read_deadline = settings.read_deadline;
+  policy.peer_timeout = settings.peer_timeout;
   policy.endless = !settings.epochs || settings.given_lists;
   policy.given_lists = settings.given_lists;
   settle_limiters(settings, profile.machine, opened.root, stats.start, policy);

@@ -91,6 +91,7 @@ struct LoaderSettings {
   bool skip_bad_samples = false;
   unsigned tries = 3;
   std::chrono::milliseconds read_deadline{30'000};
+  std::chrono::milliseconds peer_timeout{10'000};  // of silence, until a rank is given up
   IoEngine io_engine = IoEngine::automatic;
   // Threads that copy and decode; 0: the CPUs this process may use, at most 4 if nothing is
   // decoded.
@@ -119,6 +120,8 @@ struct LoaderStart {
   unsigned source_first = 0;          // requests in flight to begin with
   std::filesystem::path profile;      // that was used; empty: none
   std::filesystem::path index_file;   // empty: the index is not kept
+  std::string transport;              // to the other ranks; empty: none
+  std::string transport_why;          // it was chosen
   std::vector<std::string> warnings;  // one line each
 };
 

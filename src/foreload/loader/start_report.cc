@@ -18,6 +18,8 @@ std::string to_json(const LoaderStart& start) {
   Json json{{"profile", or_null(start.profile)},
             {"source_first_concurrency", start.source_first},
             {"index_file", or_null(start.index_file)},
+            {"transport", or_null(start.transport)},
+            {"transport_why", or_null(start.transport_why)},
             {"tiers", Json::array()},
             {"warnings", start.warnings}};
   for (const TierStart& tier : start.tiers) {

@@ -13,13 +13,15 @@
 namespace foreload {
 
 // Changes with every change of transport.h, rendezvous.h or this file that both sides must know.
-inline constexpr int kComponentBorder = 1;
+inline constexpr int kComponentBorder = 2;
 
 struct TransportComponent {
   int border = kComponentBorder;
   const char* built_for = nullptr;  // foreload's version
   Result<std::unique_ptr<Transport>> (*make)(const TransportSettings& settings,
                                              TransportCalls calls) = nullptr;
+  // A rendezvous that needs no other service; null: this component has none.
+  Result<std::unique_ptr<Rendezvous>> (*meet)(const TransportSettings& settings) = nullptr;
 };
 
 // The name under which it is exported.

@@ -164,18 +164,33 @@ Result<const TransportComponent*> open_component(const KnownKind& kind,
                           kind.file, searched, kind.remedy));
 }
 
+Result<const TransportComponent*> component_of(const std::string& kind,
+                                               const TransportSettings& settings) {
+  for (const KnownKind& known : kKinds)
+    if (kind == known.name) return open_component(known, settings);
+  return fail(ErrorKind::invalid, fmt::format("no transport is called {}; there are ucx and mpi",
+                                              kind.empty() ? "\"\"" : kind));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Transport>> load_transport(const std::string& kind,
                                                   const TransportSettings& settings,
                                                   TransportCalls calls) {
-  for (const KnownKind& known : kKinds) {
-    if (kind != known.name) continue;
-    FORELOAD_TRY(const TransportComponent* component, open_component(known, settings));
-    return component->make(settings, std::move(calls));
-  }
-  return fail(ErrorKind::invalid, fmt::format("no transport is called {}; there are ucx and mpi",
-                                              kind.empty() ? "\"\"" : kind));
+  FORELOAD_TRY(const TransportComponent* component, component_of(kind, settings));
+  return component->make(settings, std::move(calls));
+}
+
+Result<std::unique_ptr<Rendezvous>> load_rendezvous(const std::string& kind,
+                                                    const TransportSettings& settings) {
+  FORELOAD_TRY(const TransportComponent* component, component_of(kind, settings));
+  if (component->meet != nullptr) return component->meet(settings);
+  return fail(ErrorKind::invalid, fmt::format("the {} transport has no rendezvous", kind));
+}
+
+Result<void> find_transport(const std::string& kind) {
+  FORELOAD_CHECK(component_of(kind, {}));
+  return {};
 }
 
 }  // namespace foreload

@@ -2,6 +2,9 @@
 #include "foreload/peers/rendezvous.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -31,26 +34,67 @@ std::string list_ranks(const std::vector<uint32_t>& ranks) {
   return cut ? text + " and others" : text;
 }
 
-}  // namespace
+// What one piece of a long value holds beside its length in digits.
+constexpr size_t kPieceBytes = kMostValueBytes - 24;
 
-Result<std::vector<std::string>> exchange(Rendezvous& rendezvous, const std::string& subject,
-                                          uint32_t rank, uint32_t ranks, const std::string& value,
-                                          std::chrono::milliseconds timeout) {
+std::string key_of_piece(const std::string& key, size_t piece) {
+  return piece == 0 ? key : fmt::format("{}+{}", key, piece);
+}
+
+std::chrono::milliseconds left_until(Clock::time_point deadline) {
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()),
+                  std::chrono::milliseconds(0));
+}
+
+std::string key_of_rank(const std::string& subject, uint32_t rank) {
+  return fmt::format("{}/{}", subject, rank);
+}
+
+// All values in one text: each is preceded by its length in digits and a colon.
+std::string join_values(const std::vector<std::string>& values) {
+  std::string text;
+  for (const std::string& value : values) text += fmt::format("{}:", value.size()) + value;
+  return text;
+}
+
+bool split_values(std::string_view text, std::vector<std::string>& values) {
+  for (std::string& value : values) {
+    size_t bytes = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+    if (error != std::errc() || end == text.data() + text.size() || *end != ':') return false;
+    text.remove_prefix(static_cast<size_t>(end - text.data()) + 1);
+    if (bytes > text.size()) return false;
+    value = text.substr(0, bytes);
+    text.remove_prefix(bytes);
+  }
+  return text.empty();
+}
+
+tl::unexpected<Error> missing_ranks(const std::string& subject, uint32_t rank, uint32_t ranks,
+                                    std::chrono::milliseconds timeout, const std::string& who) {
+  return fail(
+      ErrorKind::cancelled,
+      fmt::format("rank {} waited {:.1f} s for all {} ranks to give their {}: {} missing. Check "
+                  "that every rank was started, makes this loader and reaches the rendezvous, or "
+                  "set a longer join timeout",
+                  rank, std::chrono::duration<double>(timeout).count(), ranks, subject, who));
+}
+
+// "3 is", "3 and 5 to 7 are".
+std::string which_ranks(const std::vector<uint32_t>& ranks) {
+  return fmt::format("{} {}", list_ranks(ranks), ranks.size() == 1 ? "is" : "are");
+}
+
+// Rank 0's side: the values of all, or an error that names those who are missing.
+Result<std::vector<std::string>> gather(Rendezvous& rendezvous, const std::string& subject,
+                                        uint32_t ranks, const std::string& own,
+                                        std::chrono::milliseconds timeout,
+                                        std::vector<uint32_t>& missing) {
   const auto deadline = Clock::now() + timeout;
-  const auto key = [&](uint32_t r) { return fmt::format("{}/{}", subject, r); };
-  FORELOAD_CHECK(rendezvous.put(key(rank), value));
   std::vector<std::string> values(ranks);
-  std::vector<uint32_t> missing;
-  for (uint32_t i = 0; i < ranks; ++i) {
-    // Everybody starts elsewhere, so that rank 0's value is not asked for by all at once.
-    const uint32_t r = (rank + i) % ranks;
-    if (r == rank) {
-      values[r] = value;
-      continue;
-    }
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-    auto got = rendezvous.get(key(r), std::max(left, std::chrono::milliseconds(0)));
+  values[0] = own;
+  for (uint32_t r = 1; r < ranks; ++r) {
+    auto got = get_in_pieces(rendezvous, key_of_rank(subject, r), left_until(deadline));
     if (got) {
       values[r] = std::move(*got);
     } else if (got.error().kind == ErrorKind::cancelled) {
@@ -59,15 +103,129 @@ Result<std::vector<std::string>> exchange(Rendezvous& rendezvous, const std::str
       return tl::unexpected(std::move(got).error());
     }
   }
-  if (missing.empty()) return values;
-  std::sort(missing.begin(), missing.end());
-  return fail(
-      ErrorKind::cancelled,
-      fmt::format("rank {} waited {:.1f} s for all {} ranks to give their {}: {} {} missing. "
-                  "Check that they were started and reach the rendezvous, or set a longer "
-                  "join timeout",
-                  rank, std::chrono::duration<double>(timeout).count(), ranks, subject,
-                  list_ranks(missing), missing.size() == 1 ? "is" : "are"));
+  return values;
+}
+
+// Those whose values are not there although rank 0 said nothing: it is one of them, or late.
+std::vector<uint32_t> look_who_is_missing(Rendezvous& rendezvous, const std::string& subject,
+                                          uint32_t ranks) {
+  std::vector<uint32_t> missing;
+  for (uint32_t r = 0; r < ranks; ++r) {
+    const auto got = rendezvous.get(key_of_rank(subject, r), std::chrono::milliseconds(0));
+    if (!got) missing.push_back(r);
+  }
+  return missing;
+}
+
+class PartOfRendezvous final : public Rendezvous {
+ public:
+  PartOfRendezvous(std::shared_ptr<Rendezvous> whole, std::string prefix,
+                   std::function<bool()> proceed)
+      : whole_(std::move(whole)), prefix_(std::move(prefix)), proceed_(std::move(proceed)) {}
+
+  Result<void> put(const std::string& key, const std::string& value) override {
+    return whole_->put(prefix_ + key, value);
+  }
+  Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) override {
+    const auto deadline = Clock::now() + timeout;
+    for (;;) {
+      if (proceed_ && !proceed_())
+        return fail(ErrorKind::cancelled, "waiting for the other ranks was interrupted");
+      const auto left = left_until(deadline);
+      auto got = whole_->get(prefix_ + key,
+                             proceed_ ? std::min(left, std::chrono::milliseconds(250)) : left);
+      if (got || got.error().kind != ErrorKind::cancelled || Clock::now() >= deadline) return got;
+    }
+  }
+
+ private:
+  const std::shared_ptr<Rendezvous> whole_;
+  const std::string prefix_;
+  const std::function<bool()> proceed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Rendezvous> part_of(std::shared_ptr<Rendezvous> whole, std::string prefix,
+                                    std::function<bool()> proceed) {
+  return std::make_unique<PartOfRendezvous>(std::move(whole), std::move(prefix),
+                                            std::move(proceed));
+}
+
+Result<void> put_in_pieces(Rendezvous& rendezvous, const std::string& key,
+                           const std::string& value) {
+  const size_t pieces = std::max<size_t>(1, (value.size() + kPieceBytes - 1) / kPieceBytes);
+  for (size_t piece = pieces - 1; piece > 0; --piece)
+    FORELOAD_CHECK(
+        rendezvous.put(key_of_piece(key, piece), value.substr(piece * kPieceBytes, kPieceBytes)));
+  return rendezvous.put(key, fmt::format("{}:{}", value.size(), value.substr(0, kPieceBytes)));
+}
+
+Result<std::string> get_in_pieces(Rendezvous& rendezvous, const std::string& key,
+                                  std::chrono::milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  const auto nonsense = [&key] {
+    return fail(ErrorKind::corrupt,
+                fmt::format("the entry {} of the rendezvous makes no sense: give each job a "
+                            "rendezvous of its own, and all ranks the same version of foreload",
+                            key));
+  };
+  FORELOAD_TRY(std::string value, rendezvous.get(key, timeout));
+  size_t bytes = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), bytes);
+  if (error != std::errc() || end == value.data() + value.size() || *end != ':') return nonsense();
+  value.erase(0, static_cast<size_t>(end - value.data()) + 1);
+  for (size_t piece = 1; value.size() < bytes; ++piece) {
+    if (value.size() != piece * kPieceBytes) return nonsense();
+    FORELOAD_TRY(const std::string more,
+                 rendezvous.get(key_of_piece(key, piece), left_until(deadline)));
+    value += more;
+  }
+  if (value.size() != bytes) return nonsense();
+  return value;
+}
+
+Result<std::vector<std::string>> exchange(Rendezvous& rendezvous, const std::string& subject,
+                                          uint32_t rank, uint32_t ranks, const std::string& value,
+                                          std::chrono::milliseconds timeout) {
+  // How much longer the others wait than rank 0, so that its answer reaches them.
+  constexpr std::chrono::milliseconds kGrace{2000};
+  const std::string all = subject + "/all";
+  if (rank == 0) {
+    std::vector<uint32_t> missing;
+    FORELOAD_CHECK(rendezvous.put(key_of_rank(subject, 0), "0:"));
+    FORELOAD_TRY(auto values, gather(rendezvous, subject, ranks, value, timeout, missing));
+    const std::string who = missing.empty() ? "" : which_ranks(missing);
+    FORELOAD_CHECK(
+        put_in_pieces(rendezvous, all, missing.empty() ? "+" + join_values(values) : "-" + who));
+    if (!missing.empty()) return missing_ranks(subject, rank, ranks, timeout, who);
+    return values;
+  }
+  FORELOAD_CHECK(put_in_pieces(rendezvous, key_of_rank(subject, rank), value));
+  auto got = get_in_pieces(rendezvous, all, timeout + kGrace);
+  if (!got) {
+    if (got.error().kind != ErrorKind::cancelled) return tl::unexpected(std::move(got).error());
+    const auto missing = look_who_is_missing(rendezvous, subject, ranks);
+    return missing_ranks(subject, rank, ranks, timeout,
+                         missing.empty() ? "what rank 0 gathers is" : which_ranks(missing));
+  }
+  if (got->starts_with('-')) return missing_ranks(subject, rank, ranks, timeout, got->substr(1));
+  std::vector<std::string> values(ranks);
+  if (got->empty() || !split_values(std::string_view(*got).substr(1), values))
+    return fail(ErrorKind::corrupt,
+                fmt::format("what rank 0 gathered as {} makes no sense: give all ranks the same "
+                            "number of ranks and the same version of foreload",
+                            subject));
+  return values;
+}
+
+Result<void> check_in(Rendezvous& rendezvous, const std::string& subject, uint32_t rank,
+                      uint32_t ranks, std::chrono::milliseconds timeout) {
+  if (rank != 0) return put_in_pieces(rendezvous, key_of_rank(subject, rank), "");
+  std::vector<uint32_t> missing;
+  FORELOAD_CHECK(gather(rendezvous, subject, ranks, "", timeout, missing));
+  if (missing.empty()) return {};
+  return missing_ranks(subject, rank, ranks, timeout, which_ranks(missing));
 }
 
 }  // namespace foreload

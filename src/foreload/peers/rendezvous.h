@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where ranks find each other at the start: a small store of keys and values that all of them can
-// reach. In a folder they share, or at a TCP port that rank 0 serves; Python gives torch's store in
-// the same shape. Used while joining only, never on the data path. Everybody who reaches it can
-// read it: no secret belongs there. Any thread may call; one object serves one call at a time.
+// reach. In a folder they share, at a TCP port that rank 0 serves, or over MPI; Python gives
+// torch's store in the same shape. Used while joining only, never on the data path. Everybody who
+// reaches it can read it: no secret belongs there. Any thread may call; one object serves one call
+// at a time.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,10 +43,31 @@ Result<std::unique_ptr<Rendezvous>> tcp_rendezvous(const std::string& host, uint
                                                    uint32_t rank,
                                                    std::chrono::milliseconds timeout);
 
-// Gives the own value under "`subject`/rank" and collects those of all ranks. Fails with
-// `cancelled` when the time is over; the message names the ranks that are missing.
+// A part of a rendezvous, so that loaders of one job do not see each other's keys: every key gets
+// `prefix` in front. While it waits, `proceed` is asked four times a second; when it says no, get()
+// fails with `cancelled`. An empty `proceed` always says yes.
+std::unique_ptr<Rendezvous> part_of(std::shared_ptr<Rendezvous> whole, std::string prefix,
+                                    std::function<bool()> proceed = {});
+
+// Values of any length, in pieces that a rendezvous takes. The first piece is put last, so whoever
+// has got it finds the others. Fail as put() and get() do, get_in_pieces() with `corrupt` too if
+// what is there was not put by put_in_pieces(). Keys have at most kMostKeyBytes - 8.
+Result<void> put_in_pieces(Rendezvous& rendezvous, const std::string& key,
+                           const std::string& value);
+Result<std::string> get_in_pieces(Rendezvous& rendezvous, const std::string& key,
+                                  std::chrono::milliseconds timeout);
+
+// Gives the own value, of any length, and collects those of all ranks. Rank 0 gathers them and puts
+// them together once for everybody, so that the questions asked grow with the ranks and not with
+// their square. Fails with `cancelled` when the time is over; the message names the ranks that are
+// missing.
 Result<std::vector<std::string>> exchange(Rendezvous& rendezvous, const std::string& subject,
                                           uint32_t rank, uint32_t ranks, const std::string& value,
                                           std::chrono::milliseconds timeout);
+
+// The last word of a joining: everybody leaves a sign, and rank 0, which may serve the rendezvous,
+// waits for all of them, so that nobody finds it gone. Fails as exchange() does.
+Result<void> check_in(Rendezvous& rendezvous, const std::string& subject, uint32_t rank,
+                      uint32_t ranks, std::chrono::milliseconds timeout);
 
 }  // namespace foreload

@@ -9,8 +9,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include <fmt/format.h>
+
+#include "foreload/base/files.h"
 
 namespace foreload {
 namespace {
@@ -22,6 +25,39 @@ int digit(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
+}
+
+std::filesystem::path folder_of_user() {
+  std::error_code error;
+  const auto folder_in = [](const char* name) -> std::filesystem::path {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value == '/' ? value : "";
+  };
+  const auto runtime = folder_in("XDG_RUNTIME_DIR");
+  if (!runtime.empty() && std::filesystem::is_directory(runtime, error)) return runtime;
+  if (const auto cache = folder_in("XDG_CACHE_HOME"); !cache.empty()) return cache / "foreload";
+  const auto home = folder_in("HOME");
+  return home.empty() ? home : home / ".cache" / "foreload";
+}
+
+// Appears whole, and only if no other rank was faster.
+Result<void> write_new_secret(const std::filesystem::path& folder,
+                              const std::filesystem::path& file) {
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  FORELOAD_TRY(const JobSecret secret, draw_secret());
+  const std::string text = secret_text(secret) + "\n";
+  std::string name = (folder / ".foreload-secret-XXXXXX").string();
+  const int fd = ::mkostemp(name.data(), O_CLOEXEC);  // of mode 0600
+  int error = fd < 0 ? errno : write_all(fd, std::as_bytes(std::span(text)));
+  if (fd >= 0) ::close(fd);
+  if (error == 0 && ::link(name.c_str(), file.c_str()) != 0 && errno != EEXIST) error = errno;
+  if (fd >= 0) ::unlink(name.c_str());
+  if (error == 0) return {};
+  return fail(ErrorKind::unreadable,
+              fmt::format("cannot keep the secret of this user's jobs in {}: {}. Set "
+                          "FORELOAD_SECRET to the same on all ranks",
+                          file.string(), std::strerror(error)));
 }
 
 }  // namespace
@@ -68,14 +104,26 @@ Result<JobSecret> read_secret(const std::filesystem::path& file) {
 }
 
 Result<JobSecret> secret_from_environment() {
-  if (const char* text = std::getenv("FORELOAD_SECRET"))
-    return parse_secret(text, "FORELOAD_SECRET");
-  if (const char* file = std::getenv("FORELOAD_SECRET_FILE")) return read_secret(file);
+  const char* const text = std::getenv("FORELOAD_SECRET");
+  if (text != nullptr && *text != '\0') return parse_secret(text, "FORELOAD_SECRET");
+  const char* const file = std::getenv("FORELOAD_SECRET_FILE");
+  if (file != nullptr && *file != '\0') return read_secret(file);
   return fail(
       ErrorKind::invalid,
       fmt::format("ranks that talk over UCX need a secret of the job: set FORELOAD_SECRET, or "
                   "FORELOAD_SECRET_FILE to a file of mode 0600, the same on all ranks. {}",
                   kRemedy));
+}
+
+Result<JobSecret> secret_of_user() {
+  const auto folder = folder_of_user();
+  if (folder.empty())
+    return fail(ErrorKind::invalid,
+                "cannot keep a secret for this user's jobs: neither XDG_RUNTIME_DIR nor HOME is "
+                "set. Set FORELOAD_SECRET to the same on all ranks");
+  const auto file = folder / "foreload-secret";
+  if (::access(file.c_str(), F_OK) != 0) FORELOAD_CHECK(write_new_secret(folder, file));
+  return read_secret(file);
 }
 
 Result<JobSecret> draw_secret() {

@@ -26,6 +26,12 @@ Result<JobSecret> read_secret(const std::filesystem::path& file);
 // if neither is set.
 Result<JobSecret> secret_from_environment();
 
+// The one that this user keeps on this host, for jobs whose ranks are all here: in the file
+// foreload-secret of mode 0600, in $XDG_RUNTIME_DIR, else in $XDG_CACHE_HOME/foreload or
+// ~/.cache/foreload. Whoever comes first makes it. Fails as read_secret() does, and with `invalid`
+// if there is no such folder.
+Result<JobSecret> secret_of_user();
+
 // A new one, for whoever starts all ranks of a job.
 Result<JobSecret> draw_secret();
 std::string secret_text(const JobSecret& secret);

@@ -106,5 +106,11 @@ class Transport {
 Result<std::unique_ptr<Transport>> load_transport(const std::string& kind,
                                                   const TransportSettings& settings,
                                                   TransportCalls calls);
+// A rendezvous over the network of a component; only "mpi" has one. All ranks of the job call it.
+// Fails as load_transport() does.
+Result<std::unique_ptr<Rendezvous>> load_rendezvous(const std::string& kind,
+                                                    const TransportSettings& settings);
+// Whether the component is there; fails as load_transport() does if it is not.
+Result<void> find_transport(const std::string& kind);
 
 }  // namespace foreload

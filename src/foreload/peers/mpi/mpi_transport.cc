@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -11,7 +10,9 @@
 
 #include "foreload/base/own_thread.h"
 #include "foreload/peers/component.h"
+#include "foreload/peers/mpi/mpi_rendezvous.h"
 #include "foreload/peers/mpi/roll_call.h"
+#include "foreload/peers/mpi/start.h"
 
 namespace foreload::mpi {
 namespace {
@@ -55,39 +56,6 @@ bool all_over(std::vector<MPI_Request>& requests, int& error) {
   return done != 0;
 }
 
-bool finalized() {
-  int yes = 0;
-  MPI_Finalized(&yes);
-  return yes != 0;
-}
-
-Result<void> start_mpi() {
-  int started = 0, level = MPI_THREAD_SINGLE;
-  MPI_Initialized(&started);
-  if (finalized()) {
-    return fail(ErrorKind::invalid,
-                "the MPI transport cannot be used after MPI_Finalize. Make the loader before");
-  }
-  if (started == 0) {
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
-    // Whoever starts it ends it, when the program does and all loaders are gone.
-    std::atexit([] {
-      if (!finalized()) MPI_Finalize();
-    });
-  } else {
-    MPI_Query_thread(&level);
-  }
-  if (level >= MPI_THREAD_MULTIPLE) return {};
-  return fail(
-      ErrorKind::invalid,
-      fmt::format("the MPI transport needs MPI_THREAD_MULTIPLE, but {} level {} only. {}",
-                  started != 0 ? "the program initialised MPI with" : "this MPI library gives",
-                  level,
-                  started != 0 ? "Call MPI_Init_thread with MPI_THREAD_MULTIPLE (mpi4py does), "
-                                 "or let foreload initialise MPI"
-                               : "Use one that was built with thread support"));
-}
-
 }  // namespace
 
 struct MpiTransport::Sending {
@@ -116,18 +84,7 @@ struct MpiTransport::HeaderPlace {
 Result<std::unique_ptr<Transport>> MpiTransport::make(const TransportSettings& settings,
                                                       TransportCalls calls) {
   const SignalsBlocked in_threads_of_mpi;
-  FORELOAD_CHECK(start_mpi());
-  int rank = 0, ranks = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (settings.rank != static_cast<uint32_t>(rank) ||
-      settings.ranks != static_cast<uint32_t>(ranks)) {
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("this is rank {} of {} in MPI, but foreload was told {} of {}. Start the job "
-                    "with mpirun or srun, and leave rank and ranks to it",
-                    rank, ranks, settings.rank, settings.ranks));
-  }
+  FORELOAD_CHECK(start_mpi(settings));
   FORELOAD_TRY(const MPI_Comm own, join_all(settings.join_timeout));
   return std::unique_ptr<Transport>(new MpiTransport(own, settings, std::move(calls)));
 }
@@ -399,4 +356,5 @@ void MpiTransport::finish() {
 
 extern "C" __attribute__((visibility("default")))
 const foreload::TransportComponent foreload_transport_component{
-    foreload::kComponentBorder, FORELOAD_VERSION, foreload::mpi::MpiTransport::make};
+    foreload::kComponentBorder, FORELOAD_VERSION, foreload::mpi::MpiTransport::make,
+    foreload::mpi::make_rendezvous};

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a meeting is arranged from the environment: what is chosen, and what is said when something
+// is missing. That ranks really meet is tested with processes, in tests/python.
+#include "foreload/loader/meeting.h"
+
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "loader_fixture.h"
+
+namespace foreload {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+class MeetingTest : public LoaderTest {
+ protected:
+  Result<std::optional<Meeting>> arrange(const JobRanks& ranks, const std::string& transport,
+                                         Environment environment) {
+    MeetingSettings settings;
+    settings.transport = transport;
+    settings.timeout = std::chrono::milliseconds(50);
+    settings.variable = [environment = std::move(environment)](const char* name) {
+      const auto found = environment.find(name);
+      return found == environment.end() ? std::string() : found->second;
+    };
+    return Meeting::arrange(ranks, settings, warning_);
+  }
+  void expect_error(const Result<std::optional<Meeting>>& arranged, const std::string& text) {
+    ASSERT_FALSE(arranged);
+    EXPECT_NE(arranged.error().message.find(text), std::string::npos) << arranged.error().message;
+  }
+
+  const JobRanks two_nodes_{0, 2, 0, 1, "RANK"};
+  std::string warning_;
+};
+
+TEST_F(MeetingTest, OneRankMeetsNobody) {
+  const auto arranged = arrange(JobRanks(), "auto", {});
+  ASSERT_TRUE(arranged);
+  EXPECT_FALSE(*arranged);
+  const auto none = arrange(two_nodes_, "none", {});
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(*none);
+  EXPECT_EQ(warning_, "");
+}
+
+TEST_F(MeetingTest, WhatIsMissingIsNamed) {
+  expect_error(arrange(two_nodes_, "tcp", {}), "'tcp'");
+  expect_error(arrange(two_nodes_, "ucx", {}), "FORELOAD_RENDEZVOUS");
+  const std::string folder = (root_ / "meet").string();
+  expect_error(arrange(two_nodes_, "ucx", {{"FORELOAD_RENDEZVOUS", folder}}), "FORELOAD_INTERFACE");
+  expect_error(
+      arrange(two_nodes_, "ucx", {{"FORELOAD_RENDEZVOUS", folder}, {"FORELOAD_INTERFACE", "lo"}}),
+      "FORELOAD_SECRET");
+  expect_error(arrange(two_nodes_, "ucx", {{"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "no"}}),
+               "MASTER_PORT");
+}
+
+TEST_F(MeetingTest, AFolderNeedsANameForEachAttempt) {
+  ::setenv("XDG_RUNTIME_DIR", root_.c_str(), 1);  // for the secret
+  const JobRanks one_node{0, 2, 0, 2, "RANK"};
+  const std::string folder = (root_ / "meet").string();
+  expect_error(arrange(one_node, "ucx", {{"FORELOAD_RENDEZVOUS", folder}}), "FORELOAD_JOB");
+  const auto arranged =
+      arrange(one_node, "ucx", {{"FORELOAD_RENDEZVOUS", folder}, {"FORELOAD_JOB", "first"}});
+  ASSERT_TRUE(arranged) << arranged.error().message;
+  ASSERT_TRUE(*arranged);
+  const JoinSettings join = (*arranged)->join(3, std::chrono::seconds(1));
+  EXPECT_EQ(join.transport, "ucx");
+  EXPECT_EQ(join.interface, "lo");
+  EXPECT_EQ(join.why, "asked for");
+  ASSERT_TRUE(join.rendezvous->put("key", "value"));
+  EXPECT_TRUE(std::filesystem::exists(root_ / "meet" / "first" / "3%2Ekey"));
+  ::unsetenv("XDG_RUNTIME_DIR");
+}
+
+}  // namespace
+}  // namespace foreload
