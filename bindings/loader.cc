@@ -17,6 +17,7 @@
 
 #include "foreload/base/cpus.h"
 #include "foreload/loader/dataset.h"
+#include "foreload/loader/meeting.h"
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
 
@@ -152,6 +153,14 @@ class LoaderCore {
   const pid_t process_;
 };
 
+// Ranks that do not come in time are an OSError: only Ctrl-C is a KeyboardInterrupt, and it is
+// raised before anybody sees what else failed.
+Result<std::unique_ptr<Loader>> in_time(Result<std::unique_ptr<Loader>> opened) {
+  if (!opened && opened.error().kind == ErrorKind::cancelled)
+    return fail(ErrorKind::unreadable, opened.error().message);
+  return opened;
+}
+
 std::unique_ptr<LoaderCore> open_loader(
     const std::filesystem::path& dataset, const std::vector<std::string>& files,
     const std::optional<std::vector<std::string>>& extensions, const std::filesystem::path& index,
@@ -162,7 +171,8 @@ std::unique_ptr<LoaderCore> open_loader(
     std::optional<std::pair<uint32_t, uint32_t>> lane, uint64_t staging,
     const std::shared_ptr<Transform>& transform, unsigned threads, bool skip_bad_samples,
     double deadline, const std::optional<std::filesystem::path>& profile,
-    const std::optional<py::function>& make_tensor) {
+    const std::optional<py::function>& make_tensor, const std::shared_ptr<Meeting>& meeting,
+    uint64_t meeting_number, double join_timeout) {
   LoaderSettings settings;
   settings.dataset = dataset;
   settings.files = files;
@@ -199,7 +209,11 @@ std::unique_ptr<LoaderCore> open_loader(
   }
   auto loader = compute([&](SignalWatch& watch) {
     settings.listing_progress = watch.progress();
-    return Loader::open(std::move(settings));
+    if (meeting)
+      settings.join = meeting->join(
+          meeting_number, std::chrono::milliseconds(static_cast<int64_t>(join_timeout * 1000)),
+          [&watch] { return watch.proceed(); });
+    return in_time(Loader::open(std::move(settings)));
   });
   return std::make_unique<LoaderCore>(std::move(loader), std::move(tensors));
 }
@@ -275,7 +289,9 @@ void register_loader(py::module_& module) {
              py::arg("drop_last"), py::arg("given_lists") = false, py::arg("memory"),
              py::arg("disks"), py::arg("lane") = std::nullopt, py::arg("staging"),
              py::arg("transform") = nullptr, py::arg("threads") = 0, py::arg("skip_bad_samples"),
-             py::arg("deadline"), py::arg("profile"), py::arg("make_tensor") = std::nullopt);
+             py::arg("deadline"), py::arg("profile"), py::arg("make_tensor") = std::nullopt,
+             py::arg("meeting") = nullptr, py::arg("meeting_number") = 0,
+             py::arg("join_timeout") = 60.0);
 }
 
 }  // namespace foreload::python

@@ -76,6 +76,7 @@ PYBIND11_MODULE(_core, module) {
   register_sizes(module);
   register_plan(module);
   register_transform(module);
+  register_meeting(module);
   register_loader(module);
   register_gpu(module);
 }

@@ -296,7 +296,25 @@ def open_loader(
     deadline: float,
     profile: str | None,
     make_tensor: Callable[[int], Any] | None = None,
+    meeting: Meeting | None = None,
+    meeting_number: int = 0,
+    join_timeout: float = 60,
 ) -> LoaderCore: ...
+
+class Meeting: ...
+
+def ranks_from_environment(environment: dict[str, str]) -> tuple[int, int, int, int, str]: ...
+def arrange_meeting(
+    *,
+    rank: int,
+    ranks: int,
+    local_rank: int,
+    local_ranks: int,
+    said_by: str,
+    transport: str,
+    timeout: float,
+    store: tuple[Callable[[str, bytes], object], Callable[[str, float], bytes | None]] | None,
+) -> tuple[Meeting | None, str]: ...
 
 @final
 class PackingRule:

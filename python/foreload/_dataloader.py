@@ -22,6 +22,7 @@ from foreload._device import DeviceFeed, pinned_memory
 from foreload._engine_feed import Core, EngineFeed
 from foreload._iteration import Iteration, Place
 from foreload._iterator import LoaderIterator
+from foreload._joining import meetings
 from foreload._makers import Makers, ProcessMakers, ThreadMakers
 from foreload._memory_core import MemoryCore
 from foreload._pipeline import Pipeline
@@ -43,6 +44,7 @@ def _close_all() -> None:
     for loader in list(_open):
         loader.close()
     _core.wait_for_endings()
+    meetings.close()
 
 
 class DataLoader:
@@ -91,6 +93,9 @@ class DataLoader:
             docs/gpu.md.
         prefetch_to_device: Batches that are on the device before the loop asks for them.
         decoder: "cpu", "gpu" (nvJPEG), or "hybrid": a share is decoded by each.
+        transport: How ranks share what they keep: "ucx", "mpi", "none" (each is alone), or "auto";
+            see docs/cluster.md. All ranks make their loaders in the same order.
+        join_timeout: Seconds to wait for the other ranks.
     """
 
     def __init__(
@@ -137,6 +142,8 @@ class DataLoader:
         device: Any = None,
         prefetch_to_device: SupportsIndex = 2,
         decoder: str = "cpu",
+        transport: str = "auto",
+        join_timeout: float = 60.0,
     ) -> None:
         self._core: Core | None = None
         self._pipeline: Pipeline | None = None
@@ -261,7 +268,7 @@ class DataLoader:
         }
         if compiled is not None and compiled.fixed and (self._feed is not None or self.pin_memory):
             settings["make_tensor"] = pinned_memory
-        self._core = self._open(settings, cache)
+        self._core = self._open(settings, cache, transport, join_timeout)
         self._engine = EngineFeed(self._core)
         if self._feed is not None:
             self._feed.name_of = self._core.name_of
@@ -272,20 +279,29 @@ class DataLoader:
         """Whether Python makes the reading list of each epoch."""
         return self._drawn is not None or self._pad == "none"
 
-    def _open(self, settings: dict[str, Any], cache: Cache | None) -> Core:
+    def _open(
+        self, settings: dict[str, Any], cache: Cache | None, transport: str, join_timeout: float
+    ) -> Core:
         samples = self._samples
         self._give_back: weakref.finalize[..., Any] | None = None
         if samples.blobs is not None:
             assert samples.count is not None
             self.sampler = self._sampler_for(samples.count)
             return MemoryCore(samples.blobs, self._order, samples.count, self._unit, self.drop_last)
+
+        def open_joined(given: dict[str, Any]) -> _core.LoaderCore:
+            keeps = given["memory"] > 0 or bool(given["disks"])
+            meeting, number = meetings.join(self._ranks, transport, join_timeout, keeps)
+            joint = {"meeting": meeting, "meeting_number": number, "join_timeout": join_timeout}
+            return _core.open_loader(**given | joint)
+
         if cache is None:
-            core = _core.open_loader(**settings)
+            core = open_joined(settings)
         else:
             core, lane = cache._lend(
                 self._ranks,
-                lambda memory, disks, lane: _core.open_loader(
-                    **settings | {"memory": memory, "disks": disks, "lane": lane}
+                lambda memory, disks, lane: open_joined(
+                    settings | {"memory": memory, "disks": disks, "lane": lane}
                 ),
             )
             self._give_back = weakref.finalize(self, cache._give_back, lane)

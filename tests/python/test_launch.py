@@ -1,138 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several ranks as processes of this machine that talk over UCX: what they read and lose."""
+"""foreload launch: several ranks of this machine as one cache, reported as one job."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-import xxhash
-
-import foreload
-
-FILES = 120
+from jobs import FILES, SEED, expected_digest, has_transport, make_data, total
 
 
-def in_one_of_two(index: int) -> str:
-    return f"{'ab'[index % 2]}/{index:04}.jpg"
+@pytest.fixture(scope="module", autouse=True)
+def _with_ucx(program: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    if not has_transport(program, "ucx", tmp_path_factory.mktemp("probe")):
+        pytest.skip("foreload was built without UCX")
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    root = tmp_path / "data"
-    for index in range(FILES):
-        file = root / in_one_of_two(index)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(bytes([index]) * (1000 + 97 * index))
-    return root
+    return make_data(tmp_path / "data")
 
 
-def total(data: Path) -> int:
-    return sum(file.stat().st_size for file in data.rglob("*.jpg"))
-
-
-def expected_digest(data: Path, ranks: int, rank: int, epoch: int) -> str:
-    """XXH3 over (index, bytes) of what a rank must get, from files and torch's order alone."""
-    files = sorted(data.rglob("*.jpg"))
-    digest = xxhash.xxh3_64()
-    for index in foreload.order(FILES, ranks=ranks, rank=rank, epoch=epoch, seed=3):
-        digest.update(int(index).to_bytes(8, "little"))
-        digest.update(files[index].read_bytes())
-    return digest.hexdigest()
-
-
-def command(program: str, data: Path, ranks: int, *more: str) -> list[str]:
-    read = [program, "read", str(data), "--seed", "3", "--batch-size", "4", "--json", *more]
-    return [program, "launch", "-n", str(ranks), "--", *read]
-
-
-@pytest.fixture(autouse=True)
-def with_ucx(program: str, data: Path) -> None:
-    """Skips where foreload was built without UCX."""
-    result = subprocess.run(
-        command(program, data, 2), capture_output=True, text=True, timeout=120, check=False
-    )
-    if "transport is not installed" in result.stderr:
-        pytest.skip("foreload was built without UCX")
-
-
-def test_ranks_read_the_source_once(program: str, data: Path) -> None:
-    result = subprocess.run(
-        command(program, data, 3, "--epochs", "3", "--memory", f"{2 * total(data)}B"),
+def launch(program: str, data: Path, ranks: int, *more: str) -> str:
+    read = [program, "read", str(data), "--seed", str(SEED), "--batch-size", "4", *more]
+    done = subprocess.run(
+        [program, "launch", "-n", str(ranks), "--", *read],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert result.returncode == 0, result.stderr
-    report = json.loads(result.stdout)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_ranks_read_the_source_once(program: str, data: Path) -> None:
+    memory = f"{2 * total(data)}B"
+    report = json.loads(
+        launch(program, data, 3, "--epochs", "3", "--memory", memory, "--json")
+    )  # one object, of all
     for rank in range(3):
         digests = [epoch["digest"] for epoch in report["ranks"][rank]["epochs"]]
         assert digests == [expected_digest(data, 3, rank, epoch) for epoch in range(3)]
     # Each sample once, and at most a few that were hedged.
     assert total(data) <= report["source_bytes"] <= 1.02 * total(data)
-    later = [epoch["from"] for epoch in report["epochs"][1:]]
-    assert sum(sources["peer"] + sources["same_host"] for sources in later) > 0
-    assert sum(epoch["samples"] for epoch in report["epochs"]) == 3 * FILES
+    assert sum(epoch["from"]["peer"] for epoch in report["epochs"][1:]) > 0
+    assert [epoch["samples"] for epoch in report["epochs"]] == 3 * [FILES]
+    for key in ("source_bytes", "source_samples", "hedged_bytes"):
+        assert report[key] == sum(one[key] for one in report["ranks"])
+    assert report["transport"].startswith("ucx (lo")
+    # --memory is the node's: its ranks share it.
+    assert [one["tiers"][0]["bytes"] for one in report["ranks"]] == 3 * [2 * total(data) // 3]
 
 
-def children_of(process: int) -> list[int]:
-    listed = Path(f"/proc/{process}/task/{process}/children").read_text("utf-8")
-    return [int(child) for child in listed.split()]
-
-
-def rank_of(process: int) -> str:
-    environment = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-    return next(e.split(b"=")[1].decode() for e in environment if e.startswith(b"RANK="))
-
-
-@pytest.mark.parametrize(
-    "how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.soak)]
-)
-def test_survivors_of_a_dead_rank_get_their_samples(
-    program: str, data: Path, tmp_path: Path, how: signal.Signals
-) -> None:
-    epochs = 8
-    launch = subprocess.Popen(
-        command(
-            program,
-            data,
-            3,
-            *("--epochs", str(epochs), "--memory", f"{2 * total(data)}B", "--step-ms", "60"),
-            *("--staging", "64KiB"),  # so that ranks do not have everything before they need it
-        ),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        deadline = time.monotonic() + 30
-        while len(children_of(launch.pid)) < 3 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        victim = next(child for child in children_of(launch.pid) if rank_of(child) == "2")
-        time.sleep(1.5)  # somewhere in the first epochs; any moment will do
-        os.kill(victim, how)
-        if how == signal.SIGSTOP:
-            time.sleep(20)  # longer than the time-out of peers
-            os.kill(victim, signal.SIGKILL)
-        output, errors = launch.communicate(timeout=120)
-    finally:
-        if launch.poll() is None:
-            os.killpg(launch.pid, signal.SIGKILL)
-            launch.communicate()
-    report = json.loads(output)
-    for rank in range(2):
-        of_rank = report["ranks"][rank]
-        digests = [epoch["digest"] for epoch in of_rank["epochs"]]
-        assert digests == [expected_digest(data, 3, rank, epoch) for epoch in range(epochs)], errors
-        assert max(epoch["batch_wait_ms"]["max"] for epoch in of_rank["epochs"]) < 12_000
-    assert report["ranks"][2] is None
+def test_one_table_for_all_ranks(program: str, data: Path, tmp_path: Path) -> None:
+    disk = f"{tmp_path / 'cache'}:{4 * total(data) + (64 << 20)}B"
+    lines = launch(program, data, 2, "--epochs", "2", "--disk", disk).splitlines()
+    assert lines[0].split()[:3] == ["epoch", "rank", "seconds"]
+    assert [line.split()[:2] for line in lines[1:5]] == [
+        ["0", "0"],
+        ["0", "1"],
+        ["1", "0"],
+        ["1", "1"],
+    ]
+    assert lines[3].endswith(expected_digest(data, 2, 0, 1))
+    assert "peers over ucx (lo) (auto: this job was not started by mpirun)" in lines[5]
+    assert len(lines) == 6
+    # Each rank has half of the budget in the folder of the node.
+    used = sum(file.stat().st_size for file in (tmp_path / "cache").rglob("*") if file.is_file())
+    assert total(data) <= used <= 4 * total(data) + (64 << 20)
 
 
 def test_a_command_that_is_not_there(program: str) -> None:

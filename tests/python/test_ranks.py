@@ -12,9 +12,16 @@ from foreload._ranks import find_ranks
         ({}, (0, 1, 1)),
         ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}, (3, 8, 4)),
         (
-            {"SLURM_PROCID": "1", "SLURM_NTASKS": "6", "SLURM_TASKS_PER_NODE": "2(x3)"},
+            {
+                "SLURM_PROCID": "1",
+                "SLURM_LOCALID": "1",
+                "SLURM_STEP_ID": "0",
+                "SLURM_NTASKS": "6",
+                "SLURM_TASKS_PER_NODE": "2(x3)",
+            },
             (1, 6, 2),
         ),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "6"}, (0, 1, 1)),  # a batch script is no task
         ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, (1, 2, 1)),
     ],
 )
@@ -24,8 +31,8 @@ def test_the_environment_says(environment, expected):
 
 
 def test_arguments_come_first():
-    found = find_ranks(1, 3, {"RANK": "0", "WORLD_SIZE": "8"})
-    assert (found.rank, found.count) == (1, 3)
+    found = find_ranks(1, 3, {"RANK": "0", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8"})
+    assert (found.rank, found.count, found.local) == (1, 3, 1)
 
 
 def test_a_world_without_a_rank_is_refused():
