@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Peer reads over UCX against ucx_perftest on the same pair, in turn, and the ratio of the medians.
 
-python bench/peers/run.py build/release/bench/peers/peers_bench [--rounds 5] [--bytes 102400]
+    python bench/peers/run.py pair
 
 Both sides use TCP on the loopback interface and UCX's peer error mode (ucx_perftest -e). There,
 bare active messages go one way and both ends spin; foreload asks for each message, tags and checks
 every byte, and sleeps while it waits.
 """
 
-import argparse
 import json
 import os
 import re
 import statistics
 import subprocess
-import sys
 import time
 
 PORT = 13_411
@@ -45,7 +43,7 @@ def perftest(size: int, count: int) -> float:
             server.kill()
     final = re.search(r"^Final:.*$", client.stdout, re.MULTILINE)
     if final is None:
-        sys.exit(f"ucx_perftest printed no result:\n{client.stdout}")
+        raise RuntimeError(f"ucx_perftest printed no result:\n{client.stdout}")
     # The last figure but two is the overall bandwidth in 2^20 bytes a second.
     return float(final.group().split()[-3]) * 1.048576
 
@@ -62,30 +60,21 @@ def foreload(program: str, size: int, seconds: float) -> dict[str, float]:
     return figures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("program", help="peers_bench")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--bytes", type=int, default=100 << 10)
-    parser.add_argument("--seconds", type=float, default=3)
-    options = parser.parse_args()
+def measure(program: str, rounds: int = 5, size: int = 100 << 10) -> dict[str, object]:
+    """Medians, and their ratio; of both bandwidths the range too."""
     theirs, ours, latencies = [], [], []
-    for _ in range(options.rounds):
-        theirs.append(perftest(options.bytes, 20_000))
-        figures = foreload(options.program, options.bytes, options.seconds)
+    for _ in range(rounds):
+        theirs.append(perftest(size, 20_000))
+        figures = foreload(program, size, 3)
         ours.append(figures["megabytes_per_second"])
         latencies.append(figures["median_latency_us"])
-    ratio = statistics.median(ours) / statistics.median(theirs)
 
     def spread(values: list[float]) -> str:
         return f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
 
-    sys.stdout.write(
-        f"ratio {ratio:.2f}: foreload {spread(ours)} MB/s, ucx_perftest -e {spread(theirs)} MB/s; "
-        f"one request alone {spread(latencies)} us; {options.bytes} bytes, "
-        f"medians of {options.rounds} rounds\n"
-    )
-
-
-if __name__ == "__main__":
-    main()
+    return {
+        "ratio": statistics.median(ours) / statistics.median(theirs),
+        "ours": spread(ours),
+        "theirs": spread(theirs),
+        "latency": statistics.median(latencies),
+    }

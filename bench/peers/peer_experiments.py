@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments with several ranks, one function each."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pair
+from cluster import BATCH, Cluster, Json, Result, right_digests
+from data import DataSet, Recipe, make
+from network import Network
+from report import Report
+from slowfs import SlowFs
+
+MB = 1_000_000
+EPOCHS = 5
+LINK_MEGABITS = 1000
+SOURCE = {"bandwidth": "60MB", "open_ms": 4, "read_ms": 1, "stat_ms": 0.5}
+STAGING = 4 << 20  # of a rank: a few batches, little beside what it keeps
+
+
+@dataclass(frozen=True)
+class Bench:
+    cluster: Cluster
+    slowfs: Path | None
+    peers_bench: Path | None
+    folder: Path
+    scale: float = 1.0
+
+    def data(self, files: int) -> DataSet:
+        return make(self.folder / "data", Recipe("fixed", max(64, round(files * self.scale))))
+
+    def slow(self, data: DataSet, **settings: object) -> SlowFs:
+        return SlowFs(data.root, self.slowfs, **settings)
+
+
+def options(epochs: int, memory: int, *more: str) -> list[str]:
+    given = ["--epochs", str(epochs), "--memory", f"{memory}B", "--staging", f"{STAGING}B"]
+    return [*given, *more]
+
+
+def bound(data: DataSet, capacity: float, epochs: int = EPOCHS) -> float:
+    return data.bytes + (epochs - 1) * max(0.0, data.bytes * (1 - capacity))
+
+
+def traffic(bench: Bench) -> Report:
+    report = Report(
+        "traffic",
+        f"Bytes read from the source in {EPOCHS} epochs over what no cache of that size can do "
+        "with less than; every rank a node with 1 Gbit/s; counted by the file system. Beside "
+        "it the published placement, where every rank chooses for itself, as the plan computes it.",
+        ["ranks, capacity", "x the bound", "independent", "hedged %", "digests right", "seconds"],
+    )
+    data = bench.data(800)
+    for ranks in (4, 8):
+        with Network(ranks, LINK_MEGABITS) as network, bench.slow(data) as slow:
+            for percent in (50, 100, 200):
+                memory = data.bytes * percent // 100 // ranks
+                slow.reset()
+                result = bench.cluster.read(slow.path, ranks, options(EPOCHS, memory), network)
+                read = slow.counters()["read_bytes"]
+                least = bound(data, percent / 100)
+                report.add(
+                    f"{ranks}, {percent} %",
+                    read / least,
+                    bench.cluster.independent(data.root, ranks, EPOCHS, memory) / least,
+                    100 * result.report["hedged_bytes"] / read,
+                    right_digests(result, data, ranks),
+                    result.seconds,
+                )
+                report.runs.append({"ranks": ranks, "percent": percent, "read": read})
+    report.notes.append(
+        f"{data.files} files, {data.bytes / MB:.0f} MB; batches of {BATCH}, staging of "
+        f"{STAGING >> 20} MiB a rank, which holds samples too."
+    )
+    return report
+
+
+def _slowest(result: Result, epoch: int) -> float:
+    return max(epochs[epoch]["seconds"] for epochs in result.epochs)
+
+
+def _most_received(result: Result, epoch: int) -> int:
+    return max(epochs[epoch]["from"]["peer"] for epochs in result.epochs)
+
+
+def speed(bench: Bench) -> Report:
+    """Epochs 2 to 5 against the same ranks that find everything in their own memory."""
+    report = Report(
+        "speed",
+        "Source 60 MB/s in all, 4 ms an open, 1 ms a read; capacity 100 %; 4 ranks, each a node "
+        "with 1 Gbit/s. Ratio: seconds of an epoch over the longer of what the same ranks need "
+        "to read from their own memory and what the busiest link needs for its bytes.",
+        ["epoch", "x the limit", "seconds", "own memory", "link", "share of the source"],
+    )
+    ranks = 4
+    data = bench.data(3200)
+    with Network(ranks, LINK_MEGABITS) as network:
+        # The same samples every epoch: after the first, each rank has its own.
+        own = bench.cluster.read(
+            data.root,
+            ranks,
+            options(3, data.bytes, "--order", "sequential", "--transport", "none"),
+            network,
+        )
+        from_memory = min(_slowest(own, epoch) for epoch in (1, 2))
+        with bench.slow(data, **SOURCE) as slow:
+            result = bench.cluster.read(
+                slow.path, ranks, options(EPOCHS, data.bytes * 102 // 100 // ranks), network
+            )
+    for epoch in range(EPOCHS):
+        seconds = _slowest(result, epoch)
+        link = _most_received(result, epoch) / (LINK_MEGABITS * 1e6 / 8)
+        if epoch == 0:
+            share = 100 * data.bytes / seconds / (60 * MB)
+            report.add(1, None, seconds, from_memory, link, f"{share:.1f} %")
+        else:
+            report.add(
+                epoch + 1, seconds / max(from_memory, link), seconds, from_memory, link, None
+            )
+    right = right_digests(result, data, ranks)
+    report.notes.append(
+        f"{data.files} files, {data.bytes / MB:.0f} MB; digests {'right' if right else 'WRONG'}; "
+        f"read from the source: {result.report['source_bytes'] / data.bytes:.4f} x the data set."
+    )
+    return report
+
+
+def death(bench: Bench) -> Report:
+    report = Report(
+        "death",
+        f"One of 4 ranks is killed in epoch 2 of {EPOCHS}. What survivors read from the source in "
+        "the epochs after that, in shares of what the dead rank held.",
+        ["capacity", "longest wait s", "digests right", "epoch 3", "epoch 4", "epoch 5"],
+    )
+    ranks, victim = 4, 3
+    data = bench.data(800)
+    with Network(ranks, LINK_MEGABITS) as network:
+        for percent in (100, 150):
+            memory = data.bytes * percent // 100 // ranks
+            held = min(memory, data.bytes // ranks)
+
+            def kill(running: list[subprocess.Popen[str]], ended: Callable[[int], int]) -> None:
+                while ended(victim) < 1:
+                    time.sleep(0.02)
+                time.sleep(0.3)
+                running[victim].kill()
+                running[victim].wait()
+
+            result = bench.cluster.read(
+                data.root, ranks, options(EPOCHS, memory, "--step-ms", "40"), network, kill
+            )
+            survivors = [epochs for rank, epochs in enumerate(result.epochs) if rank != victim]
+            waits = [epoch["batch_wait_ms"]["max"] for epochs in survivors for epoch in epochs]
+            shares = [
+                sum(epochs[epoch]["from"]["source"] for epochs in survivors) / held
+                for epoch in range(2, EPOCHS)
+            ]
+            report.add(
+                f"{percent} %", max(waits) / 1000, right_digests(result, data, ranks), *shares
+            )
+    return report
+
+
+def many(bench: Bench) -> Report:
+    report = Report(
+        "many",
+        "Ranks as processes on this machine, on loopback, samples of about 1 KB, 3 epochs.",
+        ["ranks", "start s", "memory a rank MiB", "most MiB", "digests right", "seconds"],
+    )
+    for ranks in (16, 64):
+        root = bench.folder / f"tiny-{ranks}"
+        data = tiny(root, 50 * ranks)
+        result = bench.cluster.read(data.root, ranks, options(3, data.bytes * 2 // ranks))
+        memory = [one["peak_rss_bytes"] / (1 << 20) for one in result.report["ranks"]]
+        report.add(
+            ranks,
+            result.report["first_batch_seconds"],
+            statistics.mean(memory),
+            max(memory),
+            right_digests(result, data, ranks),
+            result.seconds,
+        )
+    report.notes.append("Start: from the start of a rank to its first batch, of the slowest rank.")
+    return report
+
+
+class Tiny(Recipe):
+    """Files of a thousand bytes."""
+
+    def contents(self, sample: int) -> bytes:
+        return sample.to_bytes(4, "little") * (200 + sample % 100)
+
+
+def tiny(root: Path, files: int) -> DataSet:
+    recipe = Tiny("fixed", files)
+    for sample in range(files):
+        path = root / recipe.path(sample)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(recipe.contents(sample))
+    return TinySet(root, recipe)
+
+
+class TinySet(DataSet):
+    @property
+    def bytes(self) -> int:
+        return sum(len(self.recipe.contents(sample)) for sample in range(self.files))
+
+
+def one_pair(bench: Bench) -> Report:
+    report = Report(
+        "pair",
+        "Peer reads of 100 KiB over UCX against `ucx_perftest -e` on the same pair, medians of 5 "
+        "rounds in turn.",
+        ["", "ratio", "foreload MB/s", "ucx_perftest MB/s", "one request alone us"],
+    )
+    if bench.peers_bench is None:
+        raise RuntimeError("peers_bench is not built: make build-release, or give --peers-bench")
+    figures: Json = pair.measure(str(bench.peers_bench))
+    report.add("100 KiB", figures["ratio"], figures["ours"], figures["theirs"], figures["latency"])
+    return report
+
+
+EXPERIMENTS = {
+    "traffic": traffic,
+    "speed": speed,
+    "death": death,
+    "many": many,
+    "pair": one_pair,
+}
