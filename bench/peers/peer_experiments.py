@@ -146,7 +146,7 @@ def death(bench: Bench) -> Report:
             held = min(memory, data.bytes // ranks)
 
             def kill(running: list[subprocess.Popen[str]], ended: Callable[[int], int]) -> None:
-                while ended(victim) < 1:
+                while ended(victim) < 1 and running[victim].poll() is None:
                     time.sleep(0.02)
                 time.sleep(0.3)
                 running[victim].kill()

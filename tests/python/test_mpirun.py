@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from jobs import SEED, expected_digest, make_data, total
+from jobs import LONGEST_WAIT_MS, SEED, Rank, expected_digest, make_data, total, wait_until
 
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader,tcp")
 
@@ -48,3 +50,35 @@ def test_ranks_meet_over_mpi(program: str, data: Path, transport: str) -> None:
     for rank in range(4):
         digests = [epoch["digest"] for epoch in report["ranks"][rank]["epochs"]]
         assert digests == [expected_digest(data, 4, rank, epoch) for epoch in range(3)]
+
+
+def process_of(rank: int, below: int) -> int:
+    """The process of a rank among the children of mpirun."""
+    children = Path(f"/proc/{below}/task/{below}/children").read_text("utf-8").split()
+    for child in children:
+        environment = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        if f"OMPI_COMM_WORLD_RANK={rank}".encode() in environment:
+            return int(child)
+    raise LookupError(rank)
+
+
+def test_survivors_go_on_with_recovery(program: str, data: Path, tmp_path: Path) -> None:
+    run_file = tmp_path / "run"
+    steady = ("--epochs", "6", "--step-ms", "40", "--staging", "64KiB", "--peer-timeout", "2")
+    command = read(program, data, *steady, "--run-file", str(run_file))
+    job = Rank(0, [*MPIRUN, "--enable-recovery", "-n", "3", *command], os.environ)
+    try:
+        # In the second epoch of rank 2: its record has a header and a line.
+        record = Path(f"{run_file}.2")
+        wait_until(lambda: record.exists() and record.read_text("utf-8").count("\n") > 1)
+        os.kill(process_of(2, job.process.pid), signal.SIGKILL)
+        job.end()
+    finally:
+        job.kill()
+    report = json.loads(job.output)
+    assert report["ranks"][2] is None
+    for rank in range(2):
+        epochs = report["ranks"][rank]["epochs"]
+        expected = [expected_digest(data, 3, rank, epoch) for epoch in range(6)]
+        assert [epoch["digest"] for epoch in epochs] == expected
+        assert max(epoch["batch_wait_ms"]["max"] for epoch in epochs) < LONGEST_WAIT_MS

@@ -21,9 +21,10 @@ DDP = Path(__file__).parents[2] / "examples" / "ddp.py"
 
 # Reads a data set to the end and leaves what it saw in OUT.RANK.
 LOOP = """
-import json, os, sys, time
+import json, os, sys, time, warnings
 import foreload
 
+warnings.filterwarnings("ignore", message="the loop waited")
 rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 given = json.loads(sys.argv[1])
 loader = foreload.DataLoader(

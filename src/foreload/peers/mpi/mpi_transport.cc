@@ -267,6 +267,10 @@ void MpiTransport::begin_message(uint32_t from, std::span<const std::byte> frame
   const FrameStart expected;
   if (frame.size() < sizeof start || from >= peers_.size()) return;
   std::memcpy(&start, frame.data(), sizeof start);
+  if (frame.size() == sizeof start && std::memcmp(&start, &expected, sizeof start) == 0) {
+    peers_[from].left = true;  // a farewell
+    return;
+  }
   if (std::memcmp(start.magic, expected.magic, sizeof start.magic) != 0 ||
       start.header_bytes != frame.size() - sizeof start || start.header_bytes == 0 ||
       start.payload_bytes > kMostPayloadBytes) {
@@ -320,22 +324,42 @@ bool MpiTransport::look_at_payloads() {
   return news;
 }
 
+// A frame without header or payload, to everybody.
+void MpiTransport::say_farewell() {
+  static const FrameStart farewell;
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (rank == rank_) continue;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Isend(&farewell, sizeof farewell, MPI_BYTE, static_cast<int>(rank), kHeaderTag, own_,
+              &request);
+    MPI_Request_free(&request);
+  }
+}
+
 void MpiTransport::finish() {
   take_inbox();
+  std::vector<const Peer*> given_up;
   for (Peer& peer : peers_) {
+    if (peer.dropped) given_up.push_back(&peer);
     peer.dropped = true;
     peer.order.silence();
   }
   start_sends();
   if (!finalized()) {
     const auto deadline = Clock::now() + kEndTime;
-    const auto over = [&] { return sending_.empty() && receiving_.empty(); };
+    say_farewell();
+    // Who was given up because it said goodbye says farewell too; who does not is dead.
+    const auto all_left = [&] {
+      return std::all_of(given_up.begin(), given_up.end(), [](auto* peer) { return peer->left; });
+    };
+    const auto over = [&] { return sending_.empty() && receiving_.empty() && all_left(); };
     while (!over() && Clock::now() < deadline) {
       look_at_sends();
       look_at_headers();
       look_at_payloads();
       if (!over()) std::this_thread::sleep_for(kShortestPause);
     }
+    if (!all_left()) leave_mpi_unfinished();
     for (auto& place : headers_) {
       MPI_Cancel(&place->request);
       MPI_Wait(&place->request, MPI_STATUS_IGNORE);

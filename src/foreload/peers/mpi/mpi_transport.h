@@ -50,6 +50,7 @@ class MpiTransport final : public Transport {
     size_t with_mpi = 0;
     peers::DeliveryOrder order;
     bool lost = false;
+    bool left = false;  // in good order: its transport has ended
     std::atomic<bool> dropped = false;
   };
 
@@ -65,6 +66,7 @@ class MpiTransport final : public Transport {
   void begin_message(uint32_t from, std::span<const std::byte> frame);
   void answer(Sending& sending, bool ok);
   void report_lost(uint32_t rank, int error);
+  void say_farewell();
   void finish();
 
   const uint32_t rank_;

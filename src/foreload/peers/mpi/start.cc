@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -11,6 +12,9 @@
 
 namespace foreload::mpi {
 namespace {
+
+// Of the process, as MPI is.
+std::atomic<bool> rank_lost = false;
 
 Result<void> initialise() {
   int started = 0, level = MPI_THREAD_SINGLE;
@@ -23,7 +27,7 @@ Result<void> initialise() {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
     // Whoever starts it ends it, when the program does and all loaders are gone.
     std::atexit([] {
-      if (!finalized()) MPI_Finalize();
+      if (!finalized() && !rank_lost) MPI_Finalize();
     });
   } else {
     MPI_Query_thread(&level);
@@ -40,6 +44,10 @@ Result<void> initialise() {
 }
 
 }  // namespace
+
+void leave_mpi_unfinished() {
+  rank_lost = true;
+}
 
 bool finalized() {
   int yes = 0;

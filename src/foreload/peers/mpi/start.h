@@ -13,6 +13,10 @@ namespace foreload::mpi {
 // MPI does not allow calls from several threads, or counts ranks otherwise than `settings`.
 Result<void> start_mpi(const TransportSettings& settings);
 
+// A rank was lost. MPI_Finalize would wait for it for ever: where foreload started MPI, the process
+// ends without.
+void leave_mpi_unfinished();
+
 // After MPI_Finalize nothing of MPI may be called.
 bool finalized();
 
