@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pair
@@ -56,7 +57,7 @@ def traffic(bench: Bench) -> Report:
         "it the published placement, where every rank chooses for itself, as the plan computes it.",
         ["ranks, capacity", "x the bound", "independent", "hedged %", "digests right", "seconds"],
     )
-    data = bench.data(800)
+    data = bench.data(3200)
     for ranks in (4, 8):
         with Network(ranks, LINK_MEGABITS) as network, bench.slow(data) as slow:
             for percent in (50, 100, 200):
@@ -81,8 +82,11 @@ def traffic(bench: Bench) -> Report:
     return report
 
 
-def _slowest(result: Result, epoch: int) -> float:
-    return max(epochs[epoch]["seconds"] for epochs in result.epochs)
+def _job_seconds(result: Result) -> list[float]:
+    """Of each epoch: from when the last rank ended the one before to when the last ended this."""
+    own = [accumulate(epoch["seconds"] for epoch in epochs) for epochs in result.epochs]
+    ends = [max(of_all) for of_all in zip(*own, strict=True)]
+    return [end - before for before, end in pairwise([0.0, *ends])]
 
 
 def _most_received(result: Result, epoch: int) -> int:
@@ -108,13 +112,12 @@ def speed(bench: Bench) -> Report:
             options(3, data.bytes, "--order", "sequential", "--transport", "none"),
             network,
         )
-        from_memory = min(_slowest(own, epoch) for epoch in (1, 2))
+        from_memory = min(_job_seconds(own)[1:])
         with bench.slow(data, **SOURCE) as slow:
             result = bench.cluster.read(
                 slow.path, ranks, options(EPOCHS, data.bytes * 102 // 100 // ranks), network
             )
-    for epoch in range(EPOCHS):
-        seconds = _slowest(result, epoch)
+    for epoch, seconds in enumerate(_job_seconds(result)):
         link = _most_received(result, epoch) / (LINK_MEGABITS * 1e6 / 8)
         if epoch == 0:
             share = 100 * data.bytes / seconds / (60 * MB)
