@@ -21,7 +21,7 @@ $(shell [ -x $(python) ] || rm -rf .venv)
 
 FUZZ_SECONDS ?= 10
 
-.PHONY: help demo test build bench bench-engine bench-rivals lint sanitize fuzz soak test-gpu
+.PHONY: help demo test build bench bench-engine bench-peers bench-rivals lint sanitize fuzz soak test-gpu
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-13s %s\n", $$1, $$2 }'
 
@@ -47,6 +47,9 @@ bench-rivals: system-tests build-release $(stamps)/package $(stamps)/dev-tools #
 	@$(python) bench/rivals/install.py
 	@$(python) bench/rivals/run.py --out build/bench-rivals --picture docs/rivals.svg \
 	  --document docs/performance.md $(EXPERIMENTS)
+
+bench-peers: system-tests build-release $(stamps)/package $(stamps)/dev-tools ## ranks in network namespaces as one cache (needs root)
+	@$(python) bench/peers/run.py --out build/bench $(EXPERIMENTS)
 
 lint: $(stamps)/dev-tools ## clang-format, ruff, mypy
 	@echo "[lint] clang-format"

@@ -3,7 +3,7 @@
 // Peer reads over UCX between two processes on the loopback interface, as ranks do them: a request,
 // a reply with a sample, several requests under way. The process forks; the child serves.
 //   peers_bench [--bytes N] [--seconds S] [--in-flight N] [--json]
-// run.sh compares the figure with ucx_perftest's on the same pair.
+// `run.py pair` compares the figure with ucx_perftest's on the same pair.
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

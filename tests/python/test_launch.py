@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from jobs import FILES, SEED, expected_digest, has_transport, make_data, total
+from jobs import FILES, SEED, expected_digest, has_transport, job_of, make_data, total
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -70,6 +71,35 @@ def test_one_table_for_all_ranks(program: str, data: Path, tmp_path: Path) -> No
     # Each rank has half of the budget in the folder of the node.
     used = sum(file.stat().st_size for file in (tmp_path / "cache").rglob("*") if file.is_file())
     assert total(data) <= used <= 4 * total(data) + (64 << 20)
+
+
+def test_tasks_of_a_slurm_step(program: str, data: Path, tmp_path: Path) -> None:
+    """There is no SLURM here, but its variables: ranks meet on the first node of the step."""
+    command = [program, "read", str(data), "--seed", str(SEED), "--batch-size", "4", "--json"]
+    options = ["--memory", f"{4 * total(data)}B", "--disk", f"{tmp_path / 'cache'}:64MiB"]
+    with job_of(tmp_path, 2) as job:
+        for rank in range(2):
+            step = {
+                "SLURM_PROCID": str(rank),
+                "SLURM_LOCALID": str(rank),
+                "SLURM_NODEID": "0",
+                "SLURM_JOB_ID": str(os.getpid()),
+                "SLURM_STEP_ID": "0",
+                "SLURM_STEP_NUM_TASKS": "2",
+                "SLURM_STEP_TASKS_PER_NODE": "2",
+                "SLURM_STEP_NODELIST": "localhost",
+                "XDG_RUNTIME_DIR": str(tmp_path),
+            }
+            unset = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "FORELOAD_RENDEZVOUS")
+            unset += ("FORELOAD_SECRET",)
+            job.start(rank, [*command, *options], step | dict.fromkeys(unset, ""))
+        for rank in job.ranks.values():
+            assert rank.end() == 0, rank.errors
+        report = json.loads(job.ranks[0].output)
+    assert [epoch["samples"] for epoch in report["epochs"]] == [FILES]
+    # Budgets are the node's.
+    for one in report["ranks"]:
+        assert [tier["bytes"] for tier in one["tiers"]] == [2 * total(data), 32 << 20]
 
 
 def test_a_command_that_is_not_there(program: str) -> None:
