@@ -98,7 +98,8 @@ class Cluster:
                 "number": rank,
                 "environment": common
                 | {"RANK": str(rank), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-                | {"FORELOAD_INTERFACE": "e0" if network else "lo"},
+                | {"FORELOAD_INTERFACE": "e0" if network else "lo"}
+                | ({"FORELOAD_HOST": f"node{rank}"} if network else {}),
             }
             for rank in range(ranks)
         ]

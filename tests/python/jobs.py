@@ -113,6 +113,7 @@ class Job:
             "LOCAL_WORLD_SIZE": str(self.local),
             "FORELOAD_RENDEZVOUS": f"{self.address}:{self.port}",
             "FORELOAD_SECRET": self.secret,
+            "FORELOAD_HOST": f"host{rank}",  # so that they talk over the network
         }
 
     def start(self, rank: int, command: list[str], more: Mapping[str, str] | None = None) -> Rank:

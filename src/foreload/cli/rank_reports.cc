@@ -47,10 +47,14 @@ void make_larger(Json& most, const Json& other) {
 }
 
 // Totals over the whole run that are the job's when they are added up.
-constexpr const char* kSummed[] = {
-    "held_samples",  "held_bytes",     "source_bytes",       "source_samples",  "retries",
-    "merged_reads",  "hedged_reads",   "hedged_bytes",       "late_tier_reads", "decoded_samples",
-    "source_errors", "corrupt_copies", "read_ahead_samples", "abandoned_reads", "skipped"};
+constexpr const char* kSummed[] = {"held_samples",       "held_bytes",       "source_bytes",
+                                   "source_samples",     "retries",          "merged_reads",
+                                   "hedged_reads",       "hedged_bytes",     "late_tier_reads",
+                                   "decoded_samples",    "source_errors",    "corrupt_copies",
+                                   "read_ahead_samples", "abandoned_reads",  "skipped",
+                                   "served_samples",     "refused_requests", "pushed_samples",
+                                   "failed_pushes",      "adopted_samples",  "replicas_kept",
+                                   "replicas_given_up"};
 
 Json summed_epochs(const std::vector<Json>& reports) {
   Json epochs = Json::array();
@@ -105,7 +109,8 @@ Json report_of_job(const std::vector<Json>& reports) {
   job["epochs"] = summed_epochs(reports);
   for (size_t r = 1; r < reports.size(); ++r) {
     if (reports[r].is_null()) continue;
-    for (const char* key : kSummed) add_to<uint64_t>(job[key], reports[r][key]);
+    for (const char* key : kSummed)
+      if (job.contains(key)) add_to<uint64_t>(job[key], reports[r][key]);
     for (const char* key : {"listing_seconds", "plan_seconds", "first_batch_seconds"})
       make_larger(job[key], reports[r][key]);
     job["peak_rss_bytes"] = std::max(job["peak_rss_bytes"].get<uint64_t>(),
@@ -116,8 +121,9 @@ Json report_of_job(const std::vector<Json>& reports) {
 }
 
 void print_ranks(const std::vector<Json>& reports) {
-  fmt::print("{:>5} {:>6} {:>9} {:>11} {:>11} {:>11} {:>11} {:>7} {:>11}  {}\n", "epoch", "rank",
-             "seconds", "memory", "disk", "peers", "source", "waited", "longest", "digest");
+  fmt::print("{:>5} {:>6} {:>9} {:>11} {:>11} {:>11} {:>11} {:>11} {:>7} {:>11}  {}\n", "epoch",
+             "rank", "seconds", "memory", "disk", "same host", "peers", "source", "waited",
+             "longest", "digest");
   for (size_t e = 0; e < reports[0]["epochs"].size(); ++e) {
     for (size_t r = 0; r < reports.size(); ++r) {
       if (reports[r].is_null()) {
@@ -126,13 +132,14 @@ void print_ranks(const std::vector<Json>& reports) {
       }
       const Json& epoch = reports[r]["epochs"][e];
       auto from = [&epoch](const char* place) {
-        return format_bytes(epoch["from"][place].get<uint64_t>());
+        return format_bytes(epoch["from"].value(place, uint64_t{0}));
       };
-      fmt::print("{:>5} {:>6} {:>9.2f} {:>11} {:>11} {:>11} {:>11} {:>6.1f}% {:>8.1f} ms  {}\n",
-                 epoch["epoch"].get<uint64_t>(), r, epoch["seconds"].get<double>(), from("memory"),
-                 from("disk"), from("peer"), from("source"),
-                 100 * epoch["wait_fraction"].get<double>(),
-                 epoch["batch_wait_ms"]["max"].get<double>(), epoch.value("digest", std::string()));
+      fmt::print(
+          "{:>5} {:>6} {:>9.2f} {:>11} {:>11} {:>11} {:>11} {:>11} {:>6.1f}% {:>8.1f} ms  {}\n",
+          epoch["epoch"].get<uint64_t>(), r, epoch["seconds"].get<double>(), from("memory"),
+          from("disk"), from("same_host"), from("peer"), from("source"),
+          100 * epoch["wait_fraction"].get<double>(), epoch["batch_wait_ms"]["max"].get<double>(),
+          epoch.value("digest", std::string()));
     }
   }
 }
