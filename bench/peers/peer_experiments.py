@@ -15,6 +15,7 @@ import pair
 from cluster import BATCH, Cluster, Json, Result, right_digests
 from data import DataSet, Recipe, make
 from network import Network
+from processes import pss_bytes
 from report import Report
 from slowfs import SlowFs
 
@@ -68,8 +69,8 @@ def traffic(bench: Bench) -> Report:
                 least = bound(data, percent / 100)
                 report.add(
                     f"{ranks}, {percent} %",
-                    read / least,
-                    bench.cluster.independent(data.root, ranks, EPOCHS, memory) / least,
+                    f"{read / least:.4f}",
+                    f"{bench.cluster.independent(data.root, ranks, EPOCHS, memory) / least:.4f}",
                     100 * result.report["hedged_bytes"] / read,
                     right_digests(result, data, ranks),
                     result.seconds,
@@ -173,23 +174,42 @@ def death(bench: Bench) -> Report:
 def many(bench: Bench) -> Report:
     report = Report(
         "many",
-        "Ranks as processes on this machine, on loopback, samples of about 1 KB, 3 epochs.",
+        f"Ranks as processes on this machine, on loopback, samples of about 1 KB, {EPOCHS} epochs.",
         ["ranks", "start s", "memory a rank MiB", "most MiB", "digests right", "seconds"],
     )
     for ranks in (16, 64):
         root = bench.folder / f"tiny-{ranks}"
         data = tiny(root, 50 * ranks)
-        result = bench.cluster.read(data.root, ranks, options(3, data.bytes * 2 // ranks))
-        memory = [one["peak_rss_bytes"] / (1 << 20) for one in result.report["ranks"]]
+        peaks = [0] * ranks
+
+        def watch(
+            running: list[subprocess.Popen[str]],
+            ended: Callable[[int], int],
+            peaks: list[int] = peaks,
+        ) -> None:
+            while ended(0) < EPOCHS and running[0].poll() is None:
+                for rank, process in enumerate(running):
+                    peaks[rank] = max(peaks[rank], pss_bytes(process.pid))
+                time.sleep(0.1)
+
+        result = bench.cluster.read(
+            data.root,
+            ranks,
+            options(EPOCHS, data.bytes * 2 // ranks, "--step-ms", "20"),
+            meanwhile=watch,
+        )
         report.add(
             ranks,
             result.report["first_batch_seconds"],
-            statistics.mean(memory),
-            max(memory),
+            statistics.mean(peaks) / (1 << 20),
+            max(peaks) / (1 << 20),
             right_digests(result, data, ranks),
             result.seconds,
         )
-    report.notes.append("Start: from the start of a rank to its first batch, of the slowest rank.")
+    report.notes.append(
+        "Start: from the start of a rank to its first batch, of the slowest rank. Memory: "
+        "proportional (PSS), the highest seen."
+    )
     return report
 
 
