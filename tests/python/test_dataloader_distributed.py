@@ -55,10 +55,19 @@ def test_torch_distributed_is_asked(images, tmp_path):
     ("environment", "expected"),
     [
         ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}, (3, 8, 4)),
-        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_TASKS_PER_NODE": "2(x1)"}, (1, 2, 2)),
+        (
+            {
+                "SLURM_STEP_ID": "0",
+                "SLURM_PROCID": "1",
+                "SLURM_LOCALID": "1",
+                "SLURM_NTASKS": "2",
+                "SLURM_TASKS_PER_NODE": "2(x1)",
+            },
+            (1, 2, 2),
+        ),
         ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}, (0, 2, 1)),
         ({"RANK": "1", "WORLD_SIZE": "2", "SLURM_PROCID": "7", "SLURM_NTASKS": "9"}, (1, 2, 1)),
-        ({"SLURM_NTASKS": "1"}, (0, 1, 1)),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "6"}, (0, 1, 1)),  # a batch script is no task
         ({}, (0, 1, 1)),
     ],
 )
@@ -78,8 +87,8 @@ def test_arguments_come_first():
         ((None, 4), {}, "give rank="),
         ((2, None), {}, "give world_size="),
         ((None, None), {"WORLD_SIZE": "2"}, "RANK is not set"),
-        ((None, None), {"SLURM_NTASKS": "2"}, "SLURM_PROCID is not set"),
-        ((None, None), {"RANK": "2", "WORLD_SIZE": "2"}, "only 2 ranks"),
+        ((None, None), {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "2"}, "SLURM_PROCID is not"),
+        ((None, None), {"RANK": "2", "WORLD_SIZE": "2"}, "below their number"),
         ((None, None), {"RANK": "two", "WORLD_SIZE": "2"}, "whole number"),
         ((4, 4), {}, "rank must be at most 3"),
     ],
