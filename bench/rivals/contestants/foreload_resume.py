@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long foreload.DataLoader takes to its first batch in the middle of a long epoch.
 
-foreload_resume.py prepare LIST STATE    keeps the listing beside the list and writes a state
-foreload_resume.py resume LIST STATE     builds a loader, loads the state and waits for a batch
+foreload_resume.py prepare FOLDER STATE    keeps the listing beside the folder and writes a state
+foreload_resume.py resume FOLDER STATE     builds a loader, loads the state and waits for a batch
 """
 
 import json
@@ -17,22 +17,22 @@ import torch  # noqa: F401
 import foreload
 
 
-def open_loader(paths):
+def open_loader(folder):
     return foreload.DataLoader(
-        paths,
+        folder,
         batch_size=64,
         shuffle=True,
         seed=0,
         num_workers=2,
-        index=paths + ".index",
+        index=folder + ".index",
         transform=foreload.transforms.imagenet_train(contest.SIDE),
     )
 
 
 def main():
-    action, paths, place = sys.argv[1:]
+    action, folder, place = sys.argv[1:]
     begin = time.monotonic()
-    loader = open_loader(paths)
+    loader = open_loader(folder)
     made = time.monotonic()
     if action == "prepare":
         state = loader.state_dict()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same with torchdata's StatefulDataLoader: torch's DataLoader that can save its place.
 
-torchdata_resume.py prepare LIST STATE   goes half through an epoch, decoding nothing
-torchdata_resume.py resume LIST STATE    builds a loader, loads the state and waits for a batch
+torchdata_resume.py prepare FOLDER STATE   goes half through an epoch, decoding nothing
+torchdata_resume.py resume FOLDER STATE    builds a loader, loads the state and waits for a batch
 """
 
 import json
@@ -16,15 +16,14 @@ import torch_pillow
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 
-class Listed(torch_pillow.Folder):
-    """The files of a list; without `decode`, samples that cost nothing."""
+class LongFolder(torch_pillow.Folder):
+    """Without `decode`, samples that cost nothing."""
 
-    def __init__(self, paths, decode):
-        folder = Path(paths).parent
-        lines = Path(paths).read_text("utf-8").splitlines()
-        # One object: forked workers share it.
-        self.paths = np.array([str(folder / line.partition("\t")[0]) for line in lines], np.bytes_)
-        self.labels = np.zeros(len(lines), np.int64)
+    def __init__(self, folder, decode):
+        super().__init__(folder)
+        # One object each: forked workers share them.
+        self.paths = np.array(self.paths, np.bytes_)
+        self.labels = np.array(self.labels)
         self.decode = decode
 
     def __getitem__(self, index):
@@ -39,9 +38,9 @@ def open_loader(data):
 
 
 def main():
-    action, paths, place = sys.argv[1:]
+    action, folder, place = sys.argv[1:]
     torch.set_num_threads(1)
-    data = Listed(paths, action == "resume")
+    data = LongFolder(folder, action == "resume")
     begin = time.monotonic()
     loader = open_loader(data)
     made = time.monotonic()
