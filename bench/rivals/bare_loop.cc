@@ -2,18 +2,21 @@
 //
 // The least that any loader with foreload's kernels must do: the files lie in memory, threads take
 // one after the other and decode, resize, flip and normalise the crops that foreload.DataLoader
-// would draw, each into the same small piece of memory again and again. No batches, no reading, no
-// Python. What a loader loses against this is what it costs itself.
+// would draw. No reading, no Python, nobody who waits. What a loader loses against this is what it
+// costs itself.
 //
-//   bare_loop FOLDER EPOCHS THREADS [fast]
+//   bare_loop FOLDER EPOCHS THREADS PLACES
 //
+// PLACES is how many results are kept at a time, one after the other in memory: 256 are four
+// batches, as loaders have them; 1 for each thread throws results away while they are in the cache.
 // Prints one JSON object, like the other contestants.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,17 +49,18 @@ Result<Files> read_files(const std::string& folder) {
   return files;
 }
 
-Result<std::string> run(const std::string& folder, uint64_t epochs, unsigned threads, bool fast) {
+Result<std::string> run(const std::string& folder, uint64_t epochs, unsigned threads,
+                        uint64_t places) {
   FORELOAD_TRY(const Files files, read_files(folder));
   FORELOAD_TRY(const auto order, make_order(OrderKind::torch, files.size(), kSeed));
   FORELOAD_TRY(
       const auto chain,
-      Transform::compile({step::Decode{.fast = fast}, step::RandomResizedCrop{{kSide, kSide}},
-                          step::RandomHorizontalFlip{},
+      Transform::compile({step::RandomResizedCrop{{kSide, kSide}}, step::RandomHorizontalFlip{},
                           step::Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}},
                           step::ToLayout{}}));
   std::vector<Scratch> scratch(threads);
-  std::vector<std::vector<std::byte>> out(threads, std::vector<std::byte>(chain->form().bytes()));
+  const uint64_t bytes = chain->form().bytes();
+  std::vector<std::byte> out(std::max<uint64_t>(places, threads) * bytes);
   std::string lines;
   std::atomic<uint64_t> failed{0};
   for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
@@ -65,8 +69,9 @@ Result<std::string> run(const std::string& folder, uint64_t epochs, unsigned thr
     samples->read(0, list);
     const auto begin = Clock::now();
     parallel_for(files.size(), threads, [&](uint64_t position, unsigned worker) {
-      if (!chain->run(files[list[position]], {kSeed, epoch, position}, out[worker],
-                      scratch[worker]))
+      const uint64_t place = places <= threads ? worker : position % places;
+      if (!chain->run(files[list[position]], {kSeed, epoch, position},
+                      std::span(out).subspan(place * bytes, bytes), scratch[worker]))
         ++failed;
     });
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -82,13 +87,13 @@ Result<std::string> run(const std::string& folder, uint64_t epochs, unsigned thr
 }  // namespace foreload
 
 int main(int argc, char** argv) {
-  if (argc < 4) {
-    fmt::print(stderr, "usage: bare_loop FOLDER EPOCHS THREADS [fast]\n");
+  if (argc != 5) {
+    fmt::print(stderr, "usage: bare_loop FOLDER EPOCHS THREADS PLACES\n");
     return 2;
   }
-  const auto result = foreload::run(argv[1], std::strtoull(argv[2], nullptr, 10),
-                                    static_cast<unsigned>(std::atoi(argv[3])),
-                                    argc > 4 && std::string(argv[4]) == "fast");
+  const auto result =
+      foreload::run(argv[1], std::strtoull(argv[2], nullptr, 10),
+                    static_cast<unsigned>(std::atoi(argv[3])), std::strtoull(argv[4], nullptr, 10));
   if (!result) {
     fmt::print(stderr, "bare_loop: {}\n", result.error().message);
     return 1;
