@@ -122,7 +122,7 @@ class DeviceFeed:
         self._job: _core.GpuJob | None = None  # of the batch handed out last
         self._runs_on = False  # after the end of an epoch the next one's batches come
         self._over = False  # nothing more comes in this iteration
-        self._failed: BaseException | None = None  # told when its turn comes
+        self._failed: BaseException | None = None  # told when its turn comes, and from then on
         self._batches = self._bytes = self._most_bytes = self._late = self._idle = 0
         self._unpacked = 0
 
@@ -242,8 +242,7 @@ class DeviceFeed:
         self._fill(pull, seconds)
         if not self._sent:
             if self._failed is not None:
-                failed, self._failed = self._failed, None
-                raise failed
+                raise self._failed
             return None
         if late:
             self._late += 1
@@ -275,10 +274,12 @@ class DeviceFeed:
             place, what = bad[0]
             index = int(sent.indices[place])
             name = "" if self.name_of is None else f" ({os.fsdecode(self.name_of(index))})"
-            raise ValueError(
+            self.restart()
+            self._failed = ValueError(
                 f"cannot decode sample {index}{name}: {what}. Check the file, or set "
                 "on_error='skip'."
             )
+            raise self._failed
         for place in places:
             for entry in sent.value:
                 entry[place] = entry[good[place % len(good)]]
