@@ -18,8 +18,8 @@ unsigned cpus_of(double quota, double period) {
   return std::max(1u, static_cast<unsigned>(std::ceil(quota / period)));
 }
 
-// The next number, read as a word: some frameworks bring a C++ library of their own into the
-// process, with which streams read every number as 0. What is no number ("max") is 0.
+// The next number, read as a word: in a process with torch in it, streams were seen to read every
+// number as 0, for a reason that was not found. What is no number ("max") is 0.
 double next_number(std::istream& in) {
   std::string word;
   in >> word;

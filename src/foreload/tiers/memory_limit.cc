@@ -22,8 +22,8 @@ void lower(MemoryLimit& limit, uint64_t bytes, std::string who) {
   if (bytes < limit.bytes && bytes < kNoLimit) limit = {bytes, std::move(who)};
 }
 
-// Numbers are read as words: some frameworks bring a C++ library of their own into the process,
-// with which streams read every number as 0.
+// Numbers are read as words: in a process with torch in it, streams were seen to read every number
+// as 0, for a reason that was not found.
 std::optional<uint64_t> next_number(std::istream& in) {
   std::string word;
   if (!(in >> word) || word.find_first_not_of("0123456789") != std::string::npos)

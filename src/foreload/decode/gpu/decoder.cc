@@ -257,8 +257,8 @@ Result<void> Decoder::run(Job& job) {
     bytes += image_bytes(parcel->header.image);
   }
   if (parcels.empty()) return {};
-  // nvJPEG prepares for a number of images, which takes long: the last one is decoded again, to a
-  // place nobody reads, until there are as many as ever before.
+  // nvJPEG prepares anew for another number of images: the last one is decoded again, to a place
+  // nobody reads, until there are as many as ever before.
   const size_t wanted = std::max<size_t>(begun_for_, round_up(parcels.size(), kImagesStep));
   parcels.resize(wanted, Parcel(parcels.back()));
   images.resize(wanted, bytes);
@@ -297,8 +297,8 @@ Result<void> Decoder::decode_files(const std::vector<Parcel>& parcels,
     image.pitch[0] = pitch_of(parcels[i].header.image);
     into.push_back(image);
   }
-  // The JPEG hardware does not wait for what is on the stream: images of the batch before, which
-  // lie in the same place, must have been resized.
+  // The JPEG hardware is reported not to wait for what is on the stream (torchcodec#1634): images
+  // of the batch before, which lie in the same place, must have been resized.
   FORELOAD_CHECK(cuda_.check(cuda_.wait_for_stream(stream_), "waiting for a batch"));
   int status = NvJpeg::kOk;
   if (begun_for_ != parcels.size()) {
