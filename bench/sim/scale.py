@@ -164,7 +164,7 @@ def bytes_text(value: float) -> str:
 def epoch_table(rows: list[Row]) -> str:
     lines = [
         "| data set | ranks | simulated | first epoch | later | computing alone "
-        "| source, first | source, later | of it from own caches / peers |",
+        "| source, first | source, later | later reads from own caches / peers |",
         "|---|---:|---|---:|---:|---:|---:|---:|---|",
     ]
     for row in rows:
@@ -266,6 +266,7 @@ def draw(rows: list[Row], out: Path) -> None:
     import matplotlib
 
     matplotlib.use("svg")
+    matplotlib.rcParams["svg.fonttype"] = "none"
     matplotlib.rcParams["svg.hashsalt"] = "foreload"  # the same picture from the same figures
     from matplotlib import pyplot
 

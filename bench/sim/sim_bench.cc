@@ -58,7 +58,8 @@ BENCHMARK_CAPTURE(train_with, naive, "naive", 64)->Unit(benchmark::kMillisecond)
 BENCHMARK_CAPTURE(train_with, staging_pool, "staging_pool", 64)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(train_with, lbann_dynamic, "lbann_dynamic", 64)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(train_with, nopfs, "nopfs", 64)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(train_with, foreload, "foreload", 1)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(train_with, foreload_alone, "foreload", 1)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(train_with, foreload, "foreload", 64)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace foreload::sim

@@ -22,7 +22,7 @@ constexpr double kNoticeable = 0.03;
 // A cheap change is good enough if it gains this share of what the best one gains.
 constexpr double kGoodEnough = 0.5;
 // In one simulation: some seconds.
-constexpr uint64_t kMostReads = 1'000'000;
+constexpr uint64_t kMostReads = 500'000;
 
 struct Change {
   std::string part;
