@@ -386,7 +386,7 @@ class FaultyCluster : public World {
     if (a == b) return;
     cut_.insert(both(a, b));
     were_cut_.insert(both(a, b));
-    trouble("cut", 24, true);
+    trouble("cut", 41, true);
   }
 
   // Checks.
