@@ -57,8 +57,7 @@ def launch(
     read = f"exec {program} read {data} --epochs {EPOCHS} --batch-size 4 --step-ms 25 --json"
     few_ahead = "--staging 64KiB"  # so that ranks do not have everything before they need it
     script = (
-        f"export FORELOAD_HOST={host}; "
-        f"{read} {few_ahead} {' '.join(more)} --run-file {folder}/$RANK.jsonl"
+        f"export FORELOAD_HOST={host}; {read} {few_ahead} {' '.join(more)} --run-file {folder}/run"
     )
     return subprocess.Popen(
         [program, "launch", "-n", str(ranks), "--", "sh", "-c", script],
@@ -78,7 +77,7 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) ->
 
 
 def epochs_of(folder: Path, rank: int) -> int:
-    file = folder / f"{rank}.jsonl"
+    file = folder / f"run.{rank}"
     return file.read_text("utf-8").count('"batch_wait_ms"') if file.exists() else 0
 
 
