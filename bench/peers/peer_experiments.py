@@ -91,7 +91,9 @@ def _job_seconds(result: Result) -> list[float]:
 
 
 def _most_received(result: Result, epoch: int) -> int:
-    return max(epochs[epoch]["from"]["peer"] for epochs in result.epochs)
+    return max(
+        epochs[epoch]["from"]["peer"] - epochs[epoch]["same_host_bytes"] for epochs in result.epochs
+    )
 
 
 def speed(bench: Bench) -> Report:

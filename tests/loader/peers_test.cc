@@ -229,7 +229,7 @@ TEST_F(PeersTest, StatisticsNameThePeers) {
   for (const char* words : {"\"same_host_bytes\"", "\"wait_seconds\"", "\"served_bytes\"",
                             "\"given_up\"", "\"adopted_samples\":0", "\"dead_peers\":[]"})
     EXPECT_NE(text.find(words), std::string::npos) << words << " in " << text;
-  EXPECT_NE(to_json(seen[0].epochs[0]).find("\"same_host\""), std::string::npos);
+  EXPECT_NE(to_json(seen[0].epochs[0]).find("\"same_host_bytes\""), std::string::npos);
 }
 
 TEST_F(PeersTest, AnotherSeedIsNamed) {

@@ -45,6 +45,7 @@ def test_the_interpreter_may_end_in_mid_epoch(folder):
 def test_ctrl_c_is_seen_while_a_transform_is_slow(folder):
     code = """
 import signal, sys, threading, foreload
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by jobs of a shell
 from foreload._dataloader import DataLoader
 started = threading.Event()
 class Data:
@@ -72,6 +73,7 @@ def test_ctrl_c_is_seen_while_c_plus_plus_decodes(tmp_path):
     image.new("RGB", (4, 4)).save(tmp_path / "a.bmp")
     code = """
 import signal, sys, threading, foreload, foreload.transforms
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by jobs of a shell
 started = threading.Event()
 def slow(data, mode, upright):  # in place of what Pillow does
     started.set()

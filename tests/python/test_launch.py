@@ -47,7 +47,7 @@ def test_ranks_read_the_source_once(program: str, data: Path) -> None:
     # Each sample once, and at most a few that were hedged.
     assert total(data) <= report["source_bytes"] <= 1.02 * total(data)
     later = [epoch["from"] for epoch in report["epochs"][1:]]
-    assert sum(places["peer"] + places["same_host"] for places in later) > 0
+    assert sum(places["peer"] for places in later) > 0
     assert [epoch["samples"] for epoch in report["epochs"]] == 3 * [FILES]
     for key in ("source_bytes", "source_samples", "hedged_bytes"):
         assert report[key] == sum(one[key] for one in report["ranks"])

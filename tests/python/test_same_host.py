@@ -109,7 +109,7 @@ def test_memory_of_a_stopped_rank_is_read(program: str, data: Path, tmp_path: Pa
     of_rank = report["ranks"][0]
     assert of_rank["dead_peers"] == [], errors
     assert report["source_bytes"] <= 1.02 * total(data)
-    assert sum(epoch["from"]["same_host"] for epoch in of_rank["epochs"][2:]) > 0
+    assert sum(epoch["same_host_bytes"] for epoch in of_rank["epochs"][2:]) > 0
     (peer,) = of_rank["peers"]
     assert (peer["rank"], peer["same_host"], peer["lost"]) == (1, True, False)
     assert max(epoch["batch_wait_ms"]["max"] for epoch in of_rank["epochs"][3:]) < 5000
@@ -146,5 +146,5 @@ def test_another_host_name_makes_them_talk(program: str, data: Path) -> None:
     result = talk(program, data)
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
-    assert sum(epoch["from"]["same_host"] for epoch in report["epochs"]) == 0
+    assert sum(epoch["same_host_bytes"] for epoch in report["epochs"]) == 0
     assert sum(epoch["from"]["peer"] for epoch in report["epochs"]) > 0

@@ -64,7 +64,8 @@ Json summed_epochs(const std::vector<Json>& reports) {
     for (size_t r = 1; r < reports.size(); ++r) {
       if (reports[r].is_null()) continue;
       const Json& other = reports[r]["epochs"][e];
-      for (const char* key : {"samples", "bytes"}) add_to<uint64_t>(sum[key], other[key]);
+      for (const char* key : {"samples", "bytes", "same_host_bytes"})
+        add_to<uint64_t>(sum[key], other[key]);
       for (const auto& [place, bytes] : other["from"].items())
         add_to<uint64_t>(sum["from"][place], bytes);
       for (const char* key : {"seconds", "wait_fraction"}) make_larger(sum[key], other[key]);
@@ -131,13 +132,13 @@ void print_ranks(const std::vector<Json>& reports) {
         continue;
       }
       const Json& epoch = reports[r]["epochs"][e];
-      auto from = [&epoch](const char* place) {
-        return format_bytes(epoch["from"].value(place, uint64_t{0}));
-      };
+      auto from = [&epoch](const char* place) { return epoch["from"].value(place, uint64_t{0}); };
+      const uint64_t same_host = epoch.value("same_host_bytes", uint64_t{0});
       fmt::print(
           "{:>5} {:>6} {:>9.2f} {:>11} {:>11} {:>11} {:>11} {:>11} {:>6.1f}% {:>8.1f} ms  {}\n",
-          epoch["epoch"].get<uint64_t>(), r, epoch["seconds"].get<double>(), from("memory"),
-          from("disk"), from("same_host"), from("peer"), from("source"),
+          epoch["epoch"].get<uint64_t>(), r, epoch["seconds"].get<double>(),
+          format_bytes(from("memory")), format_bytes(from("disk")), format_bytes(same_host),
+          format_bytes(from("peer") - same_host), format_bytes(from("source")),
           100 * epoch["wait_fraction"].get<double>(), epoch["batch_wait_ms"]["max"].get<double>(),
           epoch.value("digest", std::string()));
     }
