@@ -131,10 +131,13 @@ Job job_of(const LoaderSettings& settings, const Sizes& sizes) {
   return job;
 }
 
-uint64_t usual_staging(const LoaderSettings& settings) {
-  const uint64_t bytes = uint64_t{128} << 20;
-  if (!settings.transform || !settings.transform->form().fixed()) return bytes;
-  return bytes + 4 * settings.batching.batch_size * settings.transform->form().bytes();
+// Room for four batches, as files and decoded, where their size is known.
+uint64_t usual_staging(const LoaderSettings& settings, const Sizes& sizes) {
+  constexpr uint64_t kUsual = uint64_t{128} << 20;
+  if (!settings.transform || !settings.transform->form().fixed()) return kUsual;
+  const uint64_t samples = 4 * settings.batching.batch_size;
+  const uint64_t file = std::min(sizes.mean(), kUsual / samples);
+  return std::max(kUsual, samples * (file + settings.transform->form().bytes()));
 }
 
 // What disks found that is still what the index says, as copies of this rank.
@@ -194,7 +197,8 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   FORELOAD_CHECK(check_sizes(opened.index));
   loader->index_ = std::make_shared<const DatasetIndex>(std::move(opened.index));
   stats.index_bytes = loader->index_->bytes();
-  if (settings.staging == 0) settings.staging = usual_staging(settings);
+  FORELOAD_TRY(Sizes sizes, Sizes::of(*loader->index_));
+  if (settings.staging == 0) settings.staging = usual_staging(settings, sizes);
   FORELOAD_CHECK(check_memory({settings.memory, settings.staging, stats.index_bytes},
                               memory_limit(settings.system_root)));
 
@@ -210,7 +214,6 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
     return fail(ErrorKind::invalid, fmt::format("{} disk caches are too many: give at most {}",
                                                 settings.disks.size(), kMostDisks));
   settle_tiers(settings, profile.machine, stats.start);
-  FORELOAD_TRY(Sizes sizes, Sizes::of(*loader->index_));
   if (settings.only_needed) cut_budgets(sizes, settings, stats.start);
   parts.tiers.resize(1 + settings.disks.size());
   for (uint32_t tier = 1; tier < parts.tiers.size(); ++tier) {
