@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of the TCP rendezvous: a question (put or get, with key and value) and its answer, each
-// a fixed start and bounded text. Shared by server and client; private to peers.
+// The bytes of a rendezvous over TCP or MPI: a question (put or get, with key and value) and its
+// answer, each a fixed start and bounded text. Shared by server and client; private to peers.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
+
+#include <fmt/format.h>
 
 #include "foreload/peers/rendezvous.h"
 
@@ -32,6 +34,15 @@ struct FrameStart {
   uint32_t value_bytes;
 };
 static_assert(sizeof(FrameStart) == 12);
+
+// Whether a question may have this key and a value of so many bytes.
+inline Result<void> check_sizes(const std::string& key, size_t value_bytes) {
+  if (!key.empty() && key.size() <= kMostKeyBytes && value_bytes <= kMostValueBytes) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("cannot use a key of {} and a value of {} bytes in a rendezvous: at most "
+                          "{} and {} are allowed",
+                          key.size(), value_bytes, kMostKeyBytes, kMostValueBytes));
+}
 
 inline std::string frame_bytes(const Frame& frame) {
   FrameStart start{};

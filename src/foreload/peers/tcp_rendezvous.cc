@@ -20,6 +20,7 @@ namespace foreload {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using peers::check_sizes;
 using peers::Frame;
 using peers::FrameKind;
 using peers::FrameState;
@@ -42,13 +43,6 @@ tl::unexpected<Error> unreachable(const Place& place, const std::string& action,
 tl::unexpected<Error> too_late(const Place& place, const std::string& key) {
   return fail(ErrorKind::cancelled,
               fmt::format("{} did not appear in time in the rendezvous at {}", key, place.name()));
-}
-Result<void> check_sizes(const std::string& key, size_t value_bytes) {
-  if (!key.empty() && key.size() <= kMostKeyBytes && value_bytes <= kMostValueBytes) return {};
-  return fail(ErrorKind::invalid,
-              fmt::format("cannot use a key of {} and a value of {} bytes in a rendezvous: at most "
-                          "{} and {} are allowed",
-                          key.size(), value_bytes, kMostKeyBytes, kMostValueBytes));
 }
 
 struct Addresses {

@@ -24,6 +24,7 @@ namespace foreload::mpi {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using peers::check_sizes;
 using peers::Frame;
 using peers::FrameKind;
 using peers::FrameState;
@@ -36,13 +37,6 @@ constexpr std::chrono::microseconds kLongestPause{2000};
 tl::unexpected<Error> too_late(const std::string& key) {
   return fail(ErrorKind::cancelled,
               fmt::format("{} did not appear in time in the rendezvous over MPI", key));
-}
-Result<void> check_sizes(const std::string& key, size_t value_bytes) {
-  if (!key.empty() && key.size() <= kMostKeyBytes && value_bytes <= kMostValueBytes) return {};
-  return fail(ErrorKind::invalid,
-              fmt::format("cannot use a key of {} and a value of {} bytes in a rendezvous: at most "
-                          "{} and {} are allowed",
-                          key.size(), value_bytes, kMostKeyBytes, kMostValueBytes));
 }
 
 // Messages on their way. MPI may read what it has not let go for as long as the process lives.
