@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,12 @@ HERE = Path(__file__).resolve().parent
 BATCH = 64
 
 Json = dict[str, Any]
+
+
+def default_foreload() -> Path:
+    """The program beside this Python, else the one that the shell would find."""
+    beside = Path(sys.executable).parent / "foreload"
+    return beside if beside.exists() else Path(shutil.which("foreload") or "foreload")
 
 
 def pss_bytes(process: int) -> int:

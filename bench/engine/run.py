@@ -15,12 +15,7 @@ import tempfile
 from pathlib import Path
 
 from experiments import EXPERIMENTS, Bench
-from processes import Foreload, Torch
-
-
-def default_foreload() -> Path:
-    beside = Path(sys.executable).parent / "foreload"
-    return beside if beside.exists() else Path(shutil.which("foreload") or "foreload")
+from processes import Foreload, Torch, default_foreload
 
 
 def main() -> int:

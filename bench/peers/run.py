@@ -20,11 +20,7 @@ sys.path.append(str(HERE.parent / "engine"))
 
 from cluster import Cluster  # noqa: E402
 from peer_experiments import EXPERIMENTS, Bench  # noqa: E402
-
-
-def default_foreload() -> Path:
-    beside = Path(sys.executable).parent / "foreload"
-    return beside if beside.exists() else Path(shutil.which("foreload") or "foreload")
+from processes import default_foreload  # noqa: E402
 
 
 def default_peers_bench() -> Path | None:
