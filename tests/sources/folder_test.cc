@@ -415,6 +415,9 @@ TEST_P(FolderDeathTest, SixtyFourDescriptors) {
 }
 
 TEST_P(FolderDeathTest, ThreeDescriptorsLeft) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's check of object types opens a pipe, and errs where it cannot";
+#endif
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(std::exit(read_with_few_descriptors(GetParam(), 3)), testing::ExitedWithCode(0), "");
 }
