@@ -39,6 +39,21 @@ TEST_F(LoaderTest, GivesEveryEpochsListWithTheRightBytes) {
   EXPECT_FALSE(*loader->next());  // and nothing after the last epoch
 }
 
+TEST_F(LoaderTest, WhatComesFromTheSourceIsReadOrCopied) {
+  LoaderSettings with = settings(3);
+  with.staging = 4 << 20;  // batches of several epochs are open at once, and share what is read
+  const auto loader = open(with);
+  uint64_t from_source = 0;
+  for (int i = 0; i < 3; ++i) {
+    epoch(*loader);
+    from_source += loader->epoch_stats().from_bytes[static_cast<size_t>(From::source)];
+  }
+  const EngineStats stats = loader->stats().engine;
+  EXPECT_EQ(from_source, 3 * total());
+  EXPECT_EQ(from_source, stats.source_bytes + stats.copied_source_bytes);
+  EXPECT_GT(stats.copied_source_bytes, 0u);
+}
+
 TEST_F(LoaderTest, WorksWithThreadsToo) {
   LoaderSettings with = settings();
   with.io_engine = IoEngine::threads;

@@ -47,14 +47,29 @@ void make_larger(Json& most, const Json& other) {
 }
 
 // Totals over the whole run that are the job's when they are added up.
-constexpr const char* kSummed[] = {"held_samples",       "held_bytes",       "source_bytes",
-                                   "source_samples",     "retries",          "merged_reads",
-                                   "hedged_reads",       "hedged_bytes",     "late_tier_reads",
-                                   "decoded_samples",    "source_errors",    "corrupt_copies",
-                                   "read_ahead_samples", "abandoned_reads",  "skipped",
-                                   "served_samples",     "refused_requests", "pushed_samples",
-                                   "failed_pushes",      "adopted_samples",  "replicas_kept",
-                                   "replicas_given_up"};
+constexpr const char* kSummed[] = {"held_samples",
+                                   "held_bytes",
+                                   "source_bytes",
+                                   "source_samples",
+                                   "retries",
+                                   "merged_reads",
+                                   "hedged_reads",
+                                   "hedged_bytes",
+                                   "late_tier_reads",
+                                   "decoded_samples",
+                                   "source_errors",
+                                   "corrupt_copies",
+                                   "read_ahead_samples",
+                                   "abandoned_reads",
+                                   "skipped",
+                                   "served_samples",
+                                   "refused_requests",
+                                   "pushed_samples",
+                                   "failed_pushes",
+                                   "adopted_samples",
+                                   "replicas_kept",
+                                   "replicas_given_up",
+                                   "copied_source_bytes"};
 
 Json summed_epochs(const std::vector<Json>& reports) {
   Json epochs = Json::array();

@@ -309,7 +309,14 @@ void Engine::carry(action::Copy& a) {
   const bool kept = std::ranges::any_of(parts_.tiers, [sample](const EngineTier& tier) {
     return tier.memory && tier.memory->owns(sample);
   });
-  target.from[a.to.index] = kept ? From::memory : source.from[a.from.index];
+  count_copy(target, a.to.index, kept ? From::memory : source.from[a.from.index]);
+}
+
+void Engine::count_copy(OpenBatch& batch, uint32_t index, From from) {
+  batch.from[index] = from;
+  if (from != From::source) return;
+  std::lock_guard lock(mutex_);
+  stats_.copied_source_bytes += batch.ranges[index].size();
 }
 
 void Engine::carry(action::Substitute& a) {
@@ -319,7 +326,7 @@ void Engine::carry(action::Substitute& a) {
     action::Copy copy{a.from, a.to};
     return carry(copy);
   }
-  batch.from[a.to.index] = batch.from[a.from.index];
+  count_copy(batch, a.to.index, batch.from[a.from.index]);
   if (!batch.apart.empty()) {
     batch.apart[a.to.index] = batch.apart[a.from.index];
   } else if (batch.decoded) {

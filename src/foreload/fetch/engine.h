@@ -124,6 +124,9 @@ struct EngineStats {
   uint64_t abandoned_reads = 0;
   uint64_t source_bytes = 0;  // all that was read, also what nobody took in the end
   uint64_t source_samples = 0;
+  // Counted as from the source in batches, but read for another place: the sample was on its way
+  // already, or stands in for a bad one.
+  uint64_t copied_source_bytes = 0;
   uint64_t corrupt_copies = 0;  // in tiers; each became a miss
   uint64_t source_errors = 0;
   uint64_t decoded_samples = 0;
@@ -202,6 +205,8 @@ class Engine {
   void carry(action::Evict& a);
   void carry(action::Copy& a);
   void carry(action::Substitute& a);
+  // The sample of a place is a copy of one that came from there.
+  void count_copy(OpenBatch& batch, uint32_t index, From from);
   void carry(action::LoseTier& a);
   void carry(action::Deliver& a);
   void carry(action::Fail& a);

@@ -99,6 +99,7 @@ std::string to_json(const LoaderStats& stats) {
                   {"source", stats.source},
                   {"source_bytes", stats.engine.source_bytes},
                   {"source_samples", stats.engine.source_samples},
+                  {"copied_source_bytes", stats.engine.copied_source_bytes},
                   {"source_concurrency", stats.engine.stages.at(0).limit},
                   {"stages", stages_json(stats.engine.stages)},
                   {"source_operations", operations_json(*stats.source_operations)},
