@@ -201,18 +201,10 @@ std::span<std::byte> Engine::decoded_place(OpenBatch& batch, uint32_t index) con
   return batch.decoded->range(0).subspan(index * size, size);
 }
 
-// The place of a sample in what all ranks read in its epoch. Lists of a sampler are each rank's
-// own: they are dealt out as if the sampler had dealt in turn.
-uint64_t Engine::position_in_epoch(const OpenBatch& batch, uint64_t step) const {
-  const uint32_t rank = parts_.policy.rank;
-  if (parts_.policy.given_lists) return step * parts_.plan->job().ranks + rank;
-  return batch.sharding.position(rank, step);
-}
-
 void Engine::carry(action::Decode& a) {
   OpenBatch& batch = open_.at(a.place.batch);
   const SampleKey key{parts_.transform_seed, batch.epoch,
-                      position_in_epoch(batch, batch.first + a.place.index)};
+                      batch.sharding.position(parts_.policy.rank, batch.first + a.place.index)};
   const bool fixed = parts_.transform->form().fixed();
   if (fixed && !batch.decoded) return tell(event::Decoded{a.place, false});  // failed already
   const auto into = fixed ? decoded_place(batch, a.place.index) : std::span<std::byte>();

@@ -151,7 +151,7 @@ class Engine {
   Result<Batch> next(std::optional<SteadyTime> until = std::nullopt);
   // The consumer is done with the batch that next() gave last (its memory may live on).
   void release();
-  // The next batch is the first one after `start` samples of `epoch`.
+  // The next batch is the first one after `start` samples of `epoch`; see event::Seek.
   void seek(uint64_t epoch, uint64_t start);
   // This rank's list of an epoch, where a sampler gives lists; see event::EpochKnown.
   void give_list(uint64_t epoch, std::shared_ptr<const EpochOrder> list,
@@ -261,7 +261,6 @@ class Engine {
   // Fresh memory for a place, because its own is too small or still written to.
   bool spill(OpenBatch& batch, uint32_t index, uint64_t size);
   std::span<std::byte> decoded_place(OpenBatch& batch, uint32_t index) const;
-  uint64_t position_in_epoch(const OpenBatch& batch, uint64_t step) const;
   void flush_memory_reads();
   bool lose_tier(uint32_t tier, const std::string& why);
   std::string name_of_sample(uint64_t sample) const;

@@ -163,7 +163,8 @@ class Loader {
   // after the last one. The batch before counts as consumed from now on; its memory lives as long
   // as somebody holds it. Fails as Engine::next() does.
   Result<std::optional<Batch>> next(std::optional<SteadyTime> until = std::nullopt);
-  // The next batch is the first one after `start` samples of `epoch`.
+  // The next batch is the first one after `start` samples of `epoch`, which all ranks together have
+  // consumed. Lists must be given again: the first one is of this epoch, without what was consumed.
   void seek(uint64_t epoch, uint64_t start);
   // This rank's samples of the next epoch that has none yet, in order; `batch_ends` says where each
   // batch ends, empty: all as long as the settings say. Fails with `invalid` for a sample that is

@@ -21,8 +21,8 @@ struct ComputeEpoch {
 struct OpenBatch {
   uint64_t batch;
   uint64_t epoch;
-  uint64_t first;  // position of its first sample in the rank's list of the epoch
-  Sharding sharding;
+  uint64_t first;     // position of its first sample in the rank's list of the epoch
+  Sharding sharding;  // gives the place of each sample in what all ranks read in the epoch
   std::vector<uint64_t> samples;
   bool last_of_epoch;
 };

@@ -86,7 +86,9 @@ struct TierLost {
 // Go on from another position; forget what is open. Batch numbers go on.
 struct Seek {
   uint64_t epoch;
-  uint64_t start;  // samples of that epoch already consumed by all ranks together
+  // Samples of that epoch already consumed by all ranks together. A list that is given for it is
+  // what comes after them.
+  uint64_t start;
 };
 // A peer is gone, as the transport noticed.
 struct PeerDown {

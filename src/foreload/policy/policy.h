@@ -230,7 +230,10 @@ class Policy {
     std::shared_ptr<const std::vector<uint64_t>> batch_ends;  // null: equal batches
   };
   const KnownEpoch* known_epoch(uint64_t epoch, Actions& actions);
+  uint64_t start_of(uint64_t epoch) const { return epoch == resumed_epoch_ ? resumed_start_ : 0; }
   Sharding sharding_of(uint64_t epoch, const EpochOrder& order) const;
+  // Where the samples of the next batch to open stand in what all ranks read in its epoch.
+  Sharding places_in_epoch() const;
   void read_own_list(const EpochOrder& order, const Sharding& sharding, uint64_t first,
                      std::span<uint64_t> out) const;
   uint64_t batches_of(const KnownEpoch& known, const Sharding& sharding) const;

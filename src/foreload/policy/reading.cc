@@ -23,8 +23,9 @@ constexpr uint64_t kAheadSteps = 256;
 }  // namespace
 
 Sharding Policy::sharding_of(uint64_t epoch, const EpochOrder& order) const {
-  return {order.size(), settings_.given_lists ? 1 : plan_->job().ranks, plan_->job().pad,
-          epoch == resumed_epoch_ ? resumed_start_ : 0};
+  // A given list is what this rank has left of the epoch.
+  if (settings_.given_lists) return {order.size(), 1, plan_->job().pad, 0};
+  return {order.size(), plan_->job().ranks, plan_->job().pad, start_of(epoch)};
 }
 
 void Policy::read_own_list(const EpochOrder& order, const Sharding& sharding, uint64_t first,
@@ -102,6 +103,13 @@ bool Policy::prepare_next_batch(Actions& actions) {
   return false;
 }
 
+// Lists of a sampler are each rank's own: their samples have the places that they would have if the
+// sampler had dealt them out in turn.
+Sharding Policy::places_in_epoch() const {
+  if (!settings_.given_lists) return prepared_->sharding;
+  return {UINT64_MAX, plan_->job().ranks, plan_->job().pad, start_of(next_epoch_)};
+}
+
 void Policy::open_prepared_batch(Actions& actions) {
   Batch& batch = batches_.emplace_back();
   batch.number = next_number_++;
@@ -111,9 +119,8 @@ void Policy::open_prepared_batch(Actions& actions) {
   batch.entries.reserve(prepared_->samples.size());
   for (const uint64_t sample : prepared_->samples) batch.entries.push_back({sample});
   open_bytes_ += batch.bytes;
-  actions.push_back(action::OpenBatch{batch.number, next_epoch_, next_position_,
-                                      prepared_->sharding, std::move(prepared_->samples),
-                                      prepared_->last_of_epoch});
+  actions.push_back(action::OpenBatch{batch.number, next_epoch_, next_position_, places_in_epoch(),
+                                      std::move(prepared_->samples), prepared_->last_of_epoch});
   next_position_ += batch.entries.size();
   for (uint32_t i = 0; i < batch.entries.size(); ++i) queue({batch.number, i});
   ++next_batch_in_epoch_;
