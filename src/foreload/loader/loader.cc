@@ -64,11 +64,14 @@ void settle_tiers(LoaderSettings& settings, const MachineProfile& machine, Loade
 }
 
 // Leaves of each budget what a data set of these sizes can use; disks that would hold nothing go.
+// Ranks that are one cache need their share each, and room for what does not divide evenly.
 // REQUIRES: the disks are sorted, and `start` has them as tiers.
 void cut_budgets(const Sizes& sizes, LoaderSettings& settings, LoaderStart& start) {
-  settings.memory = std::min(settings.memory, sizes.total());
+  const uint64_t share = sizes.total() / settings.ranks + 2 * sizes.largest();
+  const uint64_t needed = settings.join ? std::min(share, sizes.total()) : sizes.total();
+  settings.memory = std::min(settings.memory, needed);
   start.tiers.at(0).bytes = settings.memory;
-  uint64_t left = sizes.total();
+  uint64_t left = needed;
   size_t used = 0;
   for (; used < settings.disks.size() && left > 0; ++used) {
     uint64_t& budget = settings.disks[used].bytes;

@@ -64,7 +64,8 @@ struct LoaderSettings {
 
   uint64_t memory = 0;            // bytes of samples to keep in memory
   std::vector<DiskBudget> disks;  // in any order: the fastest is used first
-  // Budgets are cut to what the data set can use, so that another loader may have the rest;
+  // Budgets are cut to what the data set can use (of ranks that are one cache: to this rank's share
+  // of that, as if all had the same budgets), so that another loader may have the rest;
   // LoaderStart::tiers says what is left of them.
   bool only_needed = false;
   // Loaders of one process that share disk folders find their own leftovers there: which of `lanes`
