@@ -172,7 +172,7 @@ std::unique_ptr<LoaderCore> open_loader(
     const std::shared_ptr<Transform>& transform, unsigned threads, bool skip_bad_samples,
     double deadline, const std::optional<std::filesystem::path>& profile,
     const std::optional<py::function>& make_tensor, const std::shared_ptr<Meeting>& meeting,
-    uint64_t meeting_number, double join_timeout) {
+    uint64_t meeting_number, double join_timeout, double peer_timeout) {
   LoaderSettings settings;
   settings.dataset = dataset;
   settings.files = files;
@@ -201,6 +201,7 @@ std::unique_ptr<LoaderCore> open_loader(
   settings.hands = threads;
   settings.skip_bad_samples = skip_bad_samples;
   settings.read_deadline = std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
+  settings.peer_timeout = std::chrono::milliseconds(static_cast<int64_t>(peer_timeout * 1000));
   settings.profile = profile;
   std::shared_ptr<TensorMemory> tensors;
   if (make_tensor) {
@@ -291,7 +292,7 @@ void register_loader(py::module_& module) {
              py::arg("transform") = nullptr, py::arg("threads") = 0, py::arg("skip_bad_samples"),
              py::arg("deadline"), py::arg("profile"), py::arg("make_tensor") = std::nullopt,
              py::arg("meeting") = nullptr, py::arg("meeting_number") = 0,
-             py::arg("join_timeout") = 60.0);
+             py::arg("join_timeout") = 60.0, py::arg("peer_timeout") = 10.0);
 }
 
 }  // namespace foreload::python

@@ -41,8 +41,8 @@ def maybe_whole(name: str, value: SupportsIndex | None, low: int = 0) -> int | N
 def one_of(name: str, value: str, *choices: str) -> None:
     """Refuse what is none of the choices."""
     if value not in choices:
-        listed = ", ".join(map(repr, choices[:-1]))
-        raise ValueError(f"{name} is {value!r}: use {listed} or {choices[-1]!r}")
+        listed = " or ".join(filter(None, (", ".join(map(repr, choices[:-1])), repr(choices[-1]))))
+        raise ValueError(f"{name} is {value!r}: use {listed}")
 
 
 def seed_word(seed: SupportsIndex) -> int:

@@ -299,6 +299,7 @@ def open_loader(
     meeting: Meeting | None = None,
     meeting_number: int = 0,
     join_timeout: float = 60,
+    peer_timeout: float = 10,
 ) -> LoaderCore: ...
 
 class Meeting: ...

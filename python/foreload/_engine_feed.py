@@ -7,15 +7,12 @@ nothing is said to it; a seek, which throws away what was read ahead, is for eve
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from foreload import _core
 from foreload._memory_core import MemoryBatch, MemoryCore
+from foreload._samplers import Lists
 
 Batch = _core.LoaderBatch | MemoryBatch
 Core = _core.LoaderCore | MemoryCore
-Lists = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # samples, and where batches end
 
 
 class EngineFeed:
@@ -37,9 +34,10 @@ class EngineFeed:
         self._seek(epoch, start)
         return self._core.batches_in(epoch)
 
-    def begin_list(self, epoch: int, lists: Lists, skip: int) -> int:
-        """The same for an epoch whose samples are given, without its first `skip` batches."""
-        self._seek(epoch, 0)
+    def begin_list(self, epoch: int, start: int, lists: Lists, skip: int) -> int:
+        """The same for an epoch whose samples after `start` are given, without the first `skip`
+        batches of the list."""
+        self._seek(epoch, start)
         self._core.give_list(*lists)
         for _ in range(skip):
             self.pull(None)

@@ -32,7 +32,7 @@ class LoaderIterator:
         loader._check_usable()
         with loader._lock:
             if self._turn is None:
-                self._turn, self._place, self._batches = loader._begin()
+                self._turn, self._place, self._batches = loader._delivery.begin(loader._iteration)
                 loader._waits.begin(loader)
             elif not loader._iteration.counts(self._turn):
                 raise RuntimeError(
@@ -42,22 +42,32 @@ class LoaderIterator:
             received = None
             if self._received < self._batches:
                 with loader._waits.waiting():
-                    received = loader._receive(self._place.consumed)
+                    received = self._next_batch()
             if received is None:
                 self._end()
                 raise StopIteration
             self._received += 1
             last = self._received == self._batches
-            consumed = loader._consumed(self._place, self._received, last)
+            consumed = loader._lists.consumed(self._place, self._received, last)
             loader._iteration.received(self._turn, consumed)
             return received[0]
+
+    def _next_batch(self) -> tuple[Any] | None:
+        loader = self._loader
+        try:
+            return loader._delivery.receive(self._place, loader.timeout or None)
+        except TimeoutError:
+            raise RuntimeError(
+                f"no batch within timeout={loader.timeout:g} seconds: the source or the transform "
+                "is slower than that; loader.stats() says which"
+            ) from None
 
     def _end(self) -> None:
         """Tell everybody that the epoch is over."""
         loader = self._loader
         self._over = True
         if self._received == self._batches:
-            loader._engine.finish(self._place.epoch)
+            loader._delivery.engine.finish(self._place.epoch)
         assert self._turn is not None
         loader._iteration.ended(self._turn)
         loader._waits.end(loader)

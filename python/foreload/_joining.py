@@ -7,10 +7,12 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from foreload import _core
+from foreload._arguments import one_of
 from foreload._ranks import Ranks
 
 Store = tuple[Callable[[str, bytes], object], Callable[[str, float], "bytes | None"]]
@@ -39,6 +41,21 @@ def _torch_store(ranks: Ranks) -> Store | None:
     return store.set, get
 
 
+@dataclass(frozen=True)
+class Joining:
+    """How a loader joins those of the other ranks."""
+
+    transport: str = "auto"
+    join_timeout: float = 60.0  # seconds to wait for the other ranks at the start
+    peer_timeout: float = 10.0  # seconds of silence until a rank is given up
+
+    def __post_init__(self) -> None:
+        one_of("transport", self.transport, "auto", "ucx", "mpi", "none")
+        for name in ("join_timeout", "peer_timeout"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)!r}: give seconds above 0")
+
+
 class Meetings:
     """All joint loaders of this process. They are numbered: the ranks make them in the same order,
     and each number is a place of its own in the rendezvous."""
@@ -49,14 +66,10 @@ class Meetings:
         self._meeting: _core.Meeting | None = None
         self._joined = 0
 
-    def join(
-        self, ranks: Ranks, transport: str, timeout: float, keeps: bool
-    ) -> tuple[_core.Meeting | None, int]:
-        """Where the next loader joins, and its number; None if it is to be alone."""
-        if transport not in ("auto", "ucx", "mpi", "none"):
-            raise ValueError(f"transport is {transport!r}: use 'auto', 'ucx', 'mpi' or 'none'")
-        if not timeout > 0:
-            raise ValueError(f"join_timeout is {timeout!r}: give seconds above 0")
+    def join(self, ranks: Ranks, joining: Joining, keeps: bool) -> tuple[_core.Meeting | None, int]:
+        """Where the next loader joins, and its number; None if it is to be alone. `keeps`: whether
+        it keeps samples at all."""
+        transport = joining.transport
         if ranks.count == 1 or transport == "none":
             return None, 0
         store = _torch_store(ranks)
@@ -83,12 +96,12 @@ class Meetings:
                 local_ranks=ranks.local,
                 said_by=ranks.found,
                 transport=transport,
-                timeout=timeout,
+                timeout=joining.join_timeout,
                 store=store,
             )
             self._transport = transport
             if warning:
-                warnings.warn(warning, RuntimeWarning, stacklevel=4)
+                warnings.warn(warning, RuntimeWarning, stacklevel=5)
         number, self._joined = self._joined, self._joined + 1
         return self._meeting, number
 

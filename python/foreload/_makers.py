@@ -119,6 +119,11 @@ class ProcessMakers:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+def makers_of(workers: str, count: int, maker: SampleMaker) -> Makers:
+    """So many threads or processes."""
+    return ProcessMakers(count, maker) if workers == "process" else ThreadMakers(count, maker)
+
+
 def _timed(maker: SampleMaker, task: Task) -> Made:
     begin = time.perf_counter()
     return maker(task), time.perf_counter() - begin

@@ -47,13 +47,12 @@ class MemoryCore:
         self,
         blob: Callable[[int], bytes],
         order: OrderSampler,
-        samples: int,
         batch_size: int,
         drop_last: bool,
     ) -> None:
         self._blob = blob
         self._order = order
-        self.samples = samples
+        self.samples = order.samples
         self.bytes = 0
         self._batch_size = batch_size
         self._drop_last = drop_last

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -12,11 +12,14 @@ import numpy.typing as npt
 
 from foreload import _core
 from foreload._arguments import whole
+from foreload._iteration import Iteration
+from foreload._ranks import Ranks
 
 # A sampler without a length that gives more than this in one epoch is taken for an endless one.
 MOST_DRAWN = 1 << 28
 
 Integers = npt.NDArray[np.int64]
+Lists = tuple[Integers, Integers]  # samples, and where batches end
 
 
 class OrderSampler:
@@ -27,49 +30,40 @@ class OrderSampler:
     """
 
     def __init__(
-        self,
-        samples: int,
-        kind: str,
-        seed: int,
-        rank: int,
-        ranks: int,
-        pad: str,
-        upcoming: Callable[[], int],
-        set_epoch: Callable[[int], None],
+        self, samples: int, kind: str, seed: int, ranks: Ranks, pad: str, iteration: Iteration
     ) -> None:
-        self.num_replicas = ranks
-        self.rank = rank
+        self.num_replicas = ranks.count
+        self.rank = ranks.rank
         self.seed = seed
         self.shuffle = kind != "sequential"
         self.drop_last = pad == "truncate"
-        self._samples = samples
-        self._kind = kind
-        self._pad = pad
-        self._upcoming = upcoming
-        self._set_epoch = set_epoch
+        self.samples = samples
+        self.kind = kind
+        self.pad = pad
+        self._iteration = iteration
 
     @property
     def epoch(self) -> int:
         """The epoch that an iteration would have that is started now."""
-        return self._upcoming()
+        return self._iteration.upcoming.epoch
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
         """The next iteration is of this epoch."""
-        self._set_epoch(whole("epoch", epoch))
+        self._iteration.set_epoch(whole("epoch", epoch))
 
     def indices(self, epoch: int, start: int = 0) -> Integers:
         """This rank's samples of an epoch, in order, after `start` that all ranks have read."""
-        order = _core.Epoch(self._kind, self._samples, self.seed, epoch)
-        if self._pad == "none":
+        order = _core.Epoch(self.kind, self.samples, self.seed, epoch)
+        if self.pad == "none":
             rest = order.reading_list(1, 0, "repeat", start, None)
             return np.ascontiguousarray(rest[self.rank :: self.num_replicas])
-        return order.reading_list(self.num_replicas, self.rank, self._pad, start, None)
+        return order.reading_list(self.num_replicas, self.rank, self.pad, start, None)
 
     def __len__(self) -> int:
-        whole_shares, rest = divmod(self._samples, self.num_replicas)
-        if self._pad == "truncate":
+        whole_shares, rest = divmod(self.samples, self.num_replicas)
+        if self.pad == "truncate":
             return whole_shares
-        more = self.rank < rest if self._pad == "none" else rest > 0
+        more = self.rank < rest if self.pad == "none" else rest > 0
         return whole_shares + int(more)
 
     def __iter__(self) -> Iterator[int]:
@@ -105,9 +99,7 @@ def _endless(who: str) -> ValueError:
     )
 
 
-def draw(
-    sampler: Iterable[Any], batch_size: int, drop_last: bool, samples: int
-) -> tuple[Integers, Integers]:
+def draw(sampler: Iterable[Any], batch_size: int, drop_last: bool, samples: int) -> Lists:
     """One epoch of a sampler: its samples, and where each batch ends."""
     limit = None if isinstance(sampler, Sized) else MOST_DRAWN + 1
     drawn = [int(index) for index in itertools.islice(iter(sampler), limit)]
@@ -118,7 +110,7 @@ def draw(
     return indices[: int(ends[-1]) if len(ends) else 0], ends
 
 
-def draw_batches(batch_sampler: Iterable[Any], samples: int) -> tuple[Integers, Integers]:
+def draw_batches(batch_sampler: Iterable[Any], samples: int) -> Lists:
     """One epoch of a batch sampler."""
     drawn: list[int] = []
     ends: list[int] = []

@@ -8,26 +8,24 @@ bytes and makes the samples itself.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import random
 import sys
-import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from foreload import _core
-from foreload._arguments import Bytes, size, whole
+from foreload._arguments import Bytes, whole
 from foreload._cache import Cache
 from foreload._collate import channels_first, tensor
 from foreload._datasets import samples_of
+from foreload._opening import engine_settings, open_engine
 from foreload._python_transform import Key, SampleMaker, Task
-from foreload._ranks import Ranks
-from foreload._reader import Disk, disks_of, profile_of
+from foreload._ranks import Ranks, find_ranks
+from foreload._reader import Disk
 from foreload._serving import Connection, Server
 from foreload._transform_choice import choose_transform
 
@@ -71,12 +69,7 @@ class ServedDataset:
         """Several samples at once; torch's DataLoader asks for a whole batch this way."""
         if len(indices) == 0:
             return []
-        numbers = []
-        for index in indices:
-            number = whole("index", index, -(2**63))
-            if not -self._count <= number < self._count:
-                raise IndexError(f"sample {number:,} is outside 0 .. {self._count - 1:,}")
-            numbers.append(number % self._count)
+        numbers = [self._number(index) for index in indices]
         head, data = self._own.ask(numbers)
         return [
             self._made(Task(view, name, number, self._label(number, label), self._key(number)))
@@ -84,6 +77,23 @@ class ServedDataset:
                 data, head["names"], numbers, head["labels"], strict=True
             )
         ]
+
+    def expect(self, indices: Iterable[SupportsIndex]) -> None:
+        """Say which samples will be asked for, in order, so that they are read ahead: a list, or a
+        sampler that gives the same one again. Counts until it is called again: call it before each
+        epoch, in the process that opened the data set."""
+        self._own_server().expect([self._number(index) for index in indices])
+
+    def _number(self, index: SupportsIndex) -> int:
+        number = whole("index", index, -(2**63))
+        if not -self._count <= number < self._count:
+            raise IndexError(f"sample {number:,} is outside 0 .. {self._count - 1:,}")
+        return number % self._count
+
+    def _own_server(self) -> Server:
+        if self._server is None or os.getpid() != self._server.process:
+            raise RuntimeError("only the process that opened the data set can do that")
+        return self._server
 
     def _label(self, number: int, label: int) -> Any:
         if self._targets is None:
@@ -114,9 +124,7 @@ class ServedDataset:
 
     def stats(self) -> dict[str, Any]:
         """Where bytes came from, over the whole run. For the process that opened the data set."""
-        if self._server is None or os.getpid() != self._server.process:
-            raise RuntimeError("only the process that opened the data set has its statistics")
-        found: dict[str, Any] = json.loads(self._server.core.stats_json())
+        found: dict[str, Any] = json.loads(self._own_server().core.stats_json())
         return found
 
     def close(self) -> None:
@@ -166,9 +174,9 @@ def open_dataset(
 ) -> ServedDataset:
     """A map-style data set for torch's own DataLoader, whose samples come out of the caches.
 
-    Worker processes, forked or spawned, are served by the caches of this process. foreload does not
-    see the order that torch's DataLoader will ask in, so nothing is read ahead; `DataLoader` of
-    foreload does that.
+    Worker processes, forked or spawned, are served by the caches of this process, all at once.
+    foreload does not see the order that torch's DataLoader will ask in; `expect()` of what this
+    gives tells it, and then samples are read ahead.
 
     Args:
         dataset, transform, target_transform, image_type: As for `foreload.DataLoader`. A random
@@ -179,17 +187,17 @@ def open_dataset(
     samples = samples_of(dataset)
     if samples.blobs is not None:
         raise TypeError("this data set has its samples in memory: use it as it is, without a cache")
-    if cache is not None and (memory != 0 or disk is not None):
-        raise ValueError("cache= and memory= or disk= exclude each other: give one of them")
     if target_transform is not None:
         samples.target_transform = target_transform
     chosen = choose_transform(samples, transform, image_type)
-    settings: dict[str, Any] = {
-        "dataset": samples.folder or "",
-        "files": samples.files or [],
-        "extensions": None if extensions is None else list(extensions),
-        "index": "" if index is None else os.fspath(index),
-        "revalidate": revalidate,
+    # Each rank serves its own workers; the budgets of the machine are for all ranks on it, and so
+    # are the folders of its disk caches.
+    found = find_ranks()
+    ranks = Ranks(0, 1, found.local, found.found, found.local_rank)
+    settings = engine_settings(
+        samples, ranks, memory, disk, cache, index, revalidate, extensions, deadline, profile
+    )
+    settings |= {
         "rank": 0,
         "ranks": 1,
         "order": "torch",
@@ -199,25 +207,9 @@ def open_dataset(
         "batch_size": 1,
         "drop_last": False,
         "given_lists": True,
-        "memory": size("memory", memory),
-        "disks": disks_of(disk),
-        "staging": 0,
         "skip_bad_samples": False,
-        "deadline": float(deadline),
-        "profile": profile_of(profile),
     }
-    if cache is None:
-        server = Server(_core.open_loader(**settings), lambda: None)
-    else:
-        core, lane = cache._lend(
-            Ranks(0, 1, 1, "nobody"),
-            lambda memory, disks, lane: _core.open_loader(
-                **settings | {"memory": memory, "disks": disks, "lane": lane}
-            ),
-        )
-        server = Server(core, functools.partial(cache._give_back, lane))
-    for warning in json.loads(server.core.start_json())["warnings"]:
-        warnings.warn(warning, RuntimeWarning, stacklevel=2)
+    server = Server(*open_engine(settings, ranks, cache, joining=None))
     served = ServedDataset(
         server,
         chosen.chain,

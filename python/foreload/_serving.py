@@ -1,37 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of this process's caches for other processes.
 
-A thread serves them at a Unix socket, in a folder that only this user can enter. A question is the
-number of samples and their numbers; the answer is a line of JSON (names, labels and sizes, or an
-error) and the bytes of all samples, one after another. Lengths and numbers have 8 bytes, little
-endian.
+They are served at a Unix socket, in a folder that only this user can enter, by a thread for each
+connection. A question is the number of samples and their numbers; the answer is a line of JSON
+(names, labels and sizes, or an error) and the bytes of all samples, one after another. Lengths and
+numbers have 8 bytes, little endian.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
-import selectors
 import shutil
 import socket
 import struct
 import tempfile
 import threading
 import weakref
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from foreload import _core
+from foreload._questions import Questions, ReadAhead
 
 LENGTH = struct.Struct("<Q")
-# Seconds that the engine is waited for until the sockets are looked at again.
-_GLANCE = 0.002
+# What is read ahead and was not asked for yet, about.
+AHEAD_BYTES = 128 << 20
 
 _open: weakref.WeakSet[Server] = weakref.WeakSet()
 
@@ -60,108 +59,88 @@ def receive_length(connection: socket.socket) -> int:
 
 
 class Server:
-    """Serves the samples of an engine that is given its lists, one for each question."""
+    """Serves the samples of an engine that is given its lists."""
 
     def __init__(self, core: _core.LoaderCore, closed: Callable[[], None]) -> None:
         self.core = core
-        self._closed = closed
         self.process = os.getpid()
+        self._questions = Questions(core, closed)
+        mean = max(1, core.bytes // core.samples)
+        self._ahead = ReadAhead(self._questions, max(1, AHEAD_BYTES // mean))
         self._folder = tempfile.mkdtemp(prefix="foreload-")
         self.address = str(Path(self._folder, "samples"))
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.address)
         self._listener.listen(64)
-        self._wake, self._woken = socket.socketpair()
-        self._selector = selectors.DefaultSelector()
-        for each in (self._listener, self._woken):
-            self._selector.register(each, selectors.EVENT_READ)
-        # Questions that the engine has, in order, and how many were answered before.
-        self._asked: deque[tuple[socket.socket, npt.NDArray[np.int64]]] = deque()
-        self._answered = 0
-        self._stopping = False
-        self._thread = threading.Thread(target=self._serve, name="foreload-serve", daemon=True)
-        self._thread.start()
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._start_thread(self._accept)
         _open.add(self)
 
+    def expect(self, samples: Iterable[int]) -> None:
+        """The samples that will be asked for next, in order."""
+        self._ahead.expect(samples)
+
     def close(self) -> None:
-        """End the thread and the engine."""
-        if self._stopping or os.getpid() != self.process:
-            return
-        self._stopping = True
-        self._wake.send(b"x")
-        if threading.current_thread() is not self._thread:  # it may be the one that collects us
-            self._thread.join()
-
-    def _serve(self) -> None:
-        while not self._stopping:
-            for key, _ in self._selector.select(0 if self._asked else None):
-                found = key.fileobj
-                assert isinstance(found, socket.socket)
-                if found is self._listener:
-                    self._selector.register(found.accept()[0], selectors.EVENT_READ)
-                elif found is not self._woken:
-                    self._ask(found)
-            if self._asked:
-                self._answer()
-        for key in list(self._selector.get_map().values()):
-            key.fileobj.close()  # type: ignore[union-attr]
-        self._selector.close()
-        self._wake.close()
+        """End connections, threads and the engine."""
+        with self._lock:
+            if self._closed or os.getpid() != self.process:
+                return
+            self._closed = True
+            connections = list(self._connections)
+        for each in (self._listener, *connections):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for it
         shutil.rmtree(self._folder, ignore_errors=True)
-        self.core.close()
-        self._closed()
+        self._questions.close()
 
-    def _ask(self, connection: socket.socket) -> None:
-        try:
-            data = receive(connection, 8 * receive_length(connection))
-        except (OSError, EOFError):
-            self._selector.unregister(connection)
-            connection.close()
-            return
-        samples = np.frombuffer(data, dtype="<i8").astype(np.int64)
-        self._asked.append((connection, samples))
-        self.core.give_list(samples, np.array([len(samples)]))
+    def _start_thread(self, function: Callable[..., None], *arguments: Any) -> None:
+        threading.Thread(
+            target=function, args=arguments, name="foreload-serve", daemon=True
+        ).start()
 
-    def _answer(self) -> None:
-        """Send what the first question is about, if it is there within a glance."""
+    def _accept(self) -> None:
+        with self._listener:
+            while True:
+                try:
+                    connection, _ = self._listener.accept()
+                except OSError:  # closed
+                    return
+                with self._lock:
+                    if self._closed:
+                        connection.close()
+                        return
+                    self._connections.add(connection)
+                self._start_thread(self._converse, connection)
+
+    def _converse(self, connection: socket.socket) -> None:
+        """Answer one question after another until whoever asks is gone."""
+        with connection, contextlib.suppress(OSError, EOFError):
+            while True:
+                data = receive(connection, 8 * receive_length(connection))
+                self._answer(connection, np.frombuffer(data, dtype="<i8").tolist())
+        with self._lock:
+            self._connections.discard(connection)
+
+    def _answer(self, connection: socket.socket, numbers: list[int]) -> None:
+        answers = self._ahead.ask(numbers)
+        head: dict[str, Any]
         try:
-            batch = self.core.next(_GLANCE)
-        except TimeoutError:
-            return
+            samples = [sample for answer in answers for sample in answer.result()]
         except Exception as error:  # told to whoever asked
-            self._fail(error)
-            return
-        assert batch is not None
-        connection, _ = self._asked.popleft()
-        self._answered += 1
-        self.core.next(None)  # the end of this list
-        data = batch.data
-        head = {
-            "names": [os.fsdecode(self.core.name_of(i)) for i in batch.indices.tolist()],
-            "labels": batch.labels.tolist(),
-            "sizes": [view.nbytes for view in data],
-        }
-        self._send(connection, head, data)
-
-    def _fail(self, error: Exception) -> None:
-        """The engine goes on failing until it is told to go elsewhere: ask the rest again."""
-        connection, _ = self._asked.popleft()
-        self._answered += 1
-        self.core.seek(self._answered, 0)
-        for _, samples in self._asked:
-            self.core.give_list(samples, np.array([len(samples)]))
-        self._send(connection, {"error": type(error).__name__, "message": str(error)}, [])
-
-    def _send(
-        self, connection: socket.socket, head: dict[str, Any], data: Sequence[memoryview]
-    ) -> None:
+            samples = []
+            head = {"error": type(error).__name__, "message": str(error)}
+        else:
+            head = {
+                "names": [sample.name for sample in samples],
+                "labels": [sample.label for sample in samples],
+                "sizes": [sample.data.nbytes for sample in samples],
+            }
         text = json.dumps(head).encode()
-        try:
-            connection.sendall(LENGTH.pack(len(text)) + text)
-            for view in data:
-                connection.sendall(view)
-        except OSError:
-            pass  # whoever asked is gone; the next look at its socket says so
+        connection.sendall(LENGTH.pack(len(text)) + text)
+        for sample in samples:
+            connection.sendall(sample.data)
 
 
 class Connection:

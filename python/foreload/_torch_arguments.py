@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of torch's DataLoader that mean little or nothing here: what is said about them."""
+"""What the arguments of torch's DataLoader mean here, and what is said about those that mean
+nothing."""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, SupportsIndex
+
+from foreload import _core
+from foreload._arguments import seed_word, whole
+from foreload._collate import HAVE_TORCH
 
 
 def check_torch_arguments(
@@ -45,8 +51,36 @@ def refuse_together(
         raise ValueError("batch_size=None excludes drop_last: there are no batches")
 
 
-def seed_from(generator: Any) -> int:
-    """One seed drawn from a torch generator, as torch's DataLoader draws one for its workers."""
+def seed_of(seed: SupportsIndex | None, generator: Any) -> int:
+    """The seed given; or one drawn from a torch generator, as torch's DataLoader draws one for its
+    workers."""
+    if generator is None:
+        return seed_word(seed or 0)
+    if seed is not None:
+        raise ValueError("seed= and generator= exclude each other: give one of them")
     import torch
 
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+
+def threads_of(num_workers: SupportsIndex | None, local_ranks: int, feeds_device: bool) -> int:
+    """Threads that decode: as given, or this rank's share of the CPUs that the container has, less
+    one for a loop that feeds a device."""
+    given = whole("num_workers", num_workers or 0)
+    cpus = _core.available_cpus() // local_ranks
+    if feeds_device and cpus > 4:
+        cpus -= 1
+    return given or max(1, cpus)
+
+
+def can_pin() -> bool:
+    """Whether there is anything to pin memory for; warns as torch does."""
+    if HAVE_TORCH:
+        import torch
+
+        if torch.cuda.is_available():
+            return True
+    warnings.warn(
+        "pin_memory=True is ignored: there is no accelerator to pin memory for", stacklevel=3
+    )
+    return False

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from foreload import transforms
+from foreload import _core, transforms
 from foreload._arguments import one_of
+from foreload._collate import HAVE_TORCH
 from foreload._datasets import Samples
+from foreload._device import DeviceFeed
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,23 @@ def choose_transform(samples: Samples, transform: Any, image_type: str | None) -
     if makes_images and image_type == "array":
         chain = transforms.Compose([transforms.Decode(), transforms.ToLayout("HWC")])
     return Chosen(chain, chosen, python=True, unchanged=image_type == "unchanged")
+
+
+def compile_chain(
+    chosen: Chosen, device: DeviceFeed | None, decoder: str, samples: Samples, threads: int
+) -> tuple[transforms.Compose | None, _core.CompiledTransform | None]:
+    """What C++ does, as a chain and compiled. `device` takes over what it can, where images are of
+    one size and go there as they are."""
+    chain = chosen.chain
+    compiled = None if chain is None else chain.compile()
+    if device is not None and chain is not None and compiled is not None and compiled.fixed:
+        chain = device.take_over(chain)
+        compiled = device.decode(decoder, chain.compile(), samples, threads)
+    elif decoder != "cpu":
+        raise ValueError(
+            f"decoder={decoder!r} needs device='cuda' and a transform of foreload.transforms that "
+            "gives images of one size, without collate_fn"
+        )
+    if compiled is not None and compiled.dtype == "bfloat16" and not HAVE_TORCH:
+        raise ValueError("bfloat16 needs torch, which is not installed: use float16 or float32")
+    return chain, compiled

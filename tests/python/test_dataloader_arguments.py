@@ -2,6 +2,7 @@
 """Arguments of torch's DataLoader: they mean here what they mean there."""
 
 import itertools
+import re
 import threading
 from pathlib import Path
 
@@ -165,3 +166,19 @@ def test_collate_fn_runs_in_order_in_the_loop_s_thread(images):
 def test_labels_do_not_keep_the_memory_of_images(images):
     _, labels = next(iter(foreload.DataLoader(images, 10, transform=CHAIN)))
     assert labels.untyped_storage().nbytes() == 80
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"transport": "pigeon"}, "transport is 'pigeon': use 'auto', 'ucx', 'mpi' or 'none'"),
+        ({"join_timeout": 0}, "join_timeout is 0.0: give seconds above 0"),
+        ({"peer_timeout": -1}, "peer_timeout is -1.0: give seconds above 0"),
+        ({"deadline": 0}, "deadline is 0: give seconds above 0"),
+        ({"cache": foreload.Cache(), "memory": 1}, "cache= and memory= or disk= exclude"),
+        ({"decoder": "gpu"}, "needs device='cuda'"),
+    ],
+)
+def test_what_is_wrong_is_said(images, given, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        foreload.DataLoader(images, transform=CHAIN, **given)

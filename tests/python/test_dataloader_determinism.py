@@ -125,6 +125,32 @@ def test_after_a_resume_on_other_ranks(images, expected, transform):
     assert seen + rest == expected[transform][0]
 
 
+@TRANSFORMS
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 2), (2, 3)])
+def test_after_a_resume_without_padding(images, expected, transform, before, after):
+    """Each sample once, with the random numbers of its place, whoever has it before and after."""
+
+    def ranks(count):
+        return [
+            loader_of(images, transform, batch_size=5, pad="none", rank=rank, world_size=count)
+            for rank in range(count)
+        ]
+
+    def dealt(parts):
+        rounds = itertools.chain.from_iterable(itertools.zip_longest(*parts))
+        return [sample for sample in rounds if sample is not None]
+
+    first = ranks(before)
+    seen = dealt([digests(itertools.islice(rank, 2)) for rank in first])
+    assert len(seen) == 2 * 5 * before
+    second = ranks(after)
+    for rank in second:
+        rank.load_state_dict(first[0].state_dict())
+    rest = dealt([digests(rank) for rank in second])
+    assert seen + rest == expected[transform][0]
+    assert dealt([digests(rank) for rank in second]) == expected[transform][1]
+
+
 def test_a_python_transform_in_processes(images, expected):
     with_processes = loader_of(images, cropped, workers="process", num_workers=2)
     assert digests(with_processes) == expected[cropped][0]

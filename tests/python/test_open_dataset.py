@@ -4,14 +4,17 @@
 import multiprocessing
 import os
 import pickle
+import socket
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from jobs import wait_until
 
 import foreload
 from foreload import transforms
+from foreload._serving import receive
 
 torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")
@@ -137,6 +140,49 @@ def test_a_process_that_was_killed_disturbs_nobody(served):
     process.kill()
     process.join()
     assert served[1][1] == 0
+
+
+def test_somebody_who_does_not_take_the_answer_holds_up_nobody(tmp_path):
+    """A stopped worker: its answer is larger than what a socket takes."""
+    for number in range(4):
+        (tmp_path / f"{number}.png").write_bytes(bytes([number]) * (8 << 20))
+    served = foreload.open_dataset(tmp_path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stopped:
+        stopped.connect(served._address)
+        stopped.sendall(np.array([2, 0, 1], dtype="<i8").tobytes())  # two samples: 0 and 1
+        receive(stopped, 100)  # the answer has begun
+        assert served[3][0][:1] == b"\x03"
+    served.close()
+
+
+def test_what_is_expected_is_read_ahead_and_once(images, tmp_path):
+    paths = files(images)
+    served = foreload.open_dataset(images, sizes)
+    order = foreload.order(50, seed=9).tolist()
+    served.expect(order)
+    wait_until(lambda: served.stats()["source_samples"] == 50)
+    loader = torch.utils.data.DataLoader(
+        served, batch_size=8, sampler=order, num_workers=2, multiprocessing_context="fork"
+    )
+    labels = [int(label) for _, batch in loader for label in batch]
+    assert labels == [int(paths[index].parent.name[5:]) for index in order]
+    assert served.stats()["source_samples"] == 50
+    served.close()
+
+
+def test_a_wrong_forecast_changes_no_sample(images, served, monkeypatch):
+    monkeypatch.setattr(served._server._ahead, "_most", 3)
+    expected = [served[index][1] for index in range(50)]
+    for forecast in ([], [7] * 20, list(range(49, -1, -1)), range(50)):
+        served.expect(forecast)
+        assert [served[index][1] for index in range(50)] == expected
+        assert [label for _, label in served.__getitems__([4, 49, 4, 0])] == [
+            expected[index] for index in (4, 49, 4, 0)
+        ]
+    with pytest.raises(IndexError, match="outside"):
+        served.expect([50])
+    with pytest.raises(RuntimeError, match="only the process"):
+        pickle.loads(pickle.dumps(served)).expect([])
 
 
 def test_what_is_closed_says_so(images):

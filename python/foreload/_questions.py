@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions for samples, asked by any thread and answered by one engine.
+
+The engine is for one thread and gives lists in order, but works on all lists that it has at once:
+so one thread hands it every question as a list of its own, as soon as it comes, and deals out the
+answers.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foreload import _core
+
+# Seconds that the engine is waited for until new questions are looked for.
+_GLANCE = 0.002
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What an answer has of one sample."""
+
+    name: str
+    label: int
+    data: memoryview
+
+
+Answer = Future[list[Sample]]
+
+
+class Questions:
+    """All that is asked of one engine. `closed` is called when it has ended."""
+
+    def __init__(self, core: _core.LoaderCore, closed: Callable[[], None]) -> None:
+        self._core = core
+        self._closed = closed
+        self._new: queue.SimpleQueue[tuple[npt.NDArray[np.int64], Answer] | None] = (
+            queue.SimpleQueue()
+        )
+        # Questions that the engine has, in order, and how many were answered before.
+        self._asked: deque[tuple[npt.NDArray[np.int64], Answer]] = deque()
+        self._answered = 0
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="foreload-serve", daemon=True)
+        self._thread.start()
+
+    def ask(self, samples: npt.NDArray[np.int64]) -> Answer:
+        """The samples of these numbers, once they are there."""
+        answer: Answer = Future()
+        if self._stopping:
+            answer.set_exception(RuntimeError("the data set is closed"))
+        else:
+            self._new.put((samples, answer))
+        return answer
+
+    def close(self) -> None:
+        """End the thread and the engine; questions that are left fail."""
+        self._stopping = True
+        self._new.put(None)
+        if threading.current_thread() is not self._thread:  # it may be the one that collects us
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._take_questions()
+            if self._asked and not self._stopping:
+                self._answer()
+        while not self._new.empty():
+            question = self._new.get()
+            if question is not None:
+                self._asked.append(question)
+        for _, answer in self._asked:
+            answer.set_exception(RuntimeError("the data set is closed"))
+        self._core.close()
+        self._closed()
+
+    def _take_questions(self) -> None:
+        """Give the engine what is new; wait for a question if it has none."""
+        while not self._asked or not self._new.empty():
+            question = self._new.get()
+            if question is None:
+                return
+            self._asked.append(question)
+            self._give(question[0])
+
+    def _give(self, samples: npt.NDArray[np.int64]) -> None:
+        self._core.give_list(samples, np.array([len(samples)]))
+
+    def _answer(self) -> None:
+        """Answer the first question, if what it is about is there within a glance."""
+        try:
+            batch = self._core.next(_GLANCE)
+        except TimeoutError:
+            return
+        except Exception as error:
+            # The engine goes on failing until it is told to go elsewhere: ask the rest again.
+            _, answer = self._asked.popleft()
+            self._answered += 1
+            self._core.seek(self._answered, 0)
+            for samples, _ in self._asked:
+                self._give(samples)
+            answer.set_exception(error)
+            return
+        assert batch is not None
+        _, answer = self._asked.popleft()
+        self._answered += 1
+        self._core.next(None)  # the end of this list
+        answer.set_result(
+            [
+                Sample(os.fsdecode(self._core.name_of(index)), label, data)
+                for index, label, data in zip(
+                    batch.indices.tolist(), batch.labels.tolist(), batch.data, strict=True
+                )
+            ]
+        )
+
+
+class ReadAhead:
+    """Asks for what will be asked for soon, in the order that somebody foretold; any thread may use
+    it. A forecast that is wrong costs reads, never a wrong sample.
+
+    Args:
+        questions: Where to ask.
+        most: Samples that are asked for ahead at a time.
+    """
+
+    def __init__(self, questions: Questions, most: int) -> None:
+        self._questions = questions
+        self._most = most
+        self._lock = threading.Lock()
+        self._coming: deque[int] = deque()
+        self._overtaken: Counter[int] = Counter()  # asked for before their turn to be read ahead
+        self._ahead: dict[int, Answer] = {}
+
+    def expect(self, samples: Iterable[int]) -> None:
+        """These come next; what was expected before does not count any more."""
+        coming = deque(samples)
+        with self._lock:
+            self._coming = coming
+            self._overtaken.clear()
+            self._ahead.clear()
+            self._go_on()
+
+    def ask(self, samples: list[int]) -> list[Answer]:
+        """Answers that have the samples, in order; neighbours may share one."""
+        answers: list[Answer] = []
+        left: list[int] = []
+
+        def ask_for_left() -> None:
+            if left:
+                answers.append(self._questions.ask(np.array(left, dtype=np.int64)))
+                left.clear()
+
+        with self._lock:
+            for sample in samples:
+                answer = self._ahead.pop(sample, None)
+                if answer is not None:
+                    ask_for_left()
+                    answers.append(answer)
+                else:
+                    left.append(sample)
+                    if self._coming:
+                        self._overtaken[sample] += 1
+            ask_for_left()
+            self._go_on()
+        return answers
+
+    def _go_on(self) -> None:
+        while self._coming and len(self._ahead) < self._most:
+            sample = self._coming.popleft()
+            if self._overtaken[sample] > 0:
+                self._overtaken[sample] -= 1
+            elif sample not in self._ahead:
+                self._ahead[sample] = self._questions.ask(np.array([sample], dtype=np.int64))
