@@ -6,6 +6,7 @@ import pytest
 
 import foreload
 from foreload import transforms
+from foreload.compat import nopfs
 from foreload.compat.nopfs import Job, NoPFSDataLoader, NoPFSImageFolder
 
 torch = pytest.importorskip("torch")
@@ -31,13 +32,32 @@ def test_the_published_usage(images):
 
 
 def test_transforms_of_the_job_types_of_labels_and_collating(images):
-    job = Job(images, 10, 1, "uniform", True, [transforms.Resize((8, 8))])
-    loader = NoPFSDataLoader(NoPFSImageFolder(images, job), label_type=torch.int32)
-    samples, labels = next(iter(loader))
+    """The usage of the published benchmark, by its names."""
+    steps = [
+        nopfs.transforms.ImgDecode(),
+        nopfs.transforms.RandomResizedCrop(8),
+        nopfs.transforms.RandomHorizontalFlip(),
+        nopfs.transforms.HWCtoCHW(),
+    ]
+    job = nopfs.Job(
+        images, 10, 1, "uniform", True, transforms=steps, seed=42, libhdmlp_path="lib.so"
+    )
+    folder = nopfs.HDMLPImageFolder(images, job, filelist="hdmlp_files.pickle")
+    samples, labels = next(iter(nopfs.HDMLPDataLoader(folder, label_type=torch.int32)))
     assert samples.shape == (10, 3, 8, 8)
+    assert samples.dtype == torch.uint8
     assert labels.dtype == torch.int32
-    loader = NoPFSDataLoader(NoPFSImageFolder(images, job), collate_fn=len)
-    assert list(loader) == [10] * 5
+    assert list(NoPFSDataLoader(folder, collate_fn=len)) == [10] * 5
+
+
+def test_a_folder_s_transform_gets_batches_after_those_of_the_job(images):
+    steps = [nopfs.transforms.Resize(12, 8), nopfs.transforms.ToTensor()]
+    job = Job(images, 10, 1, "uniform", True, steps)
+    folder = NoPFSImageFolder(images, job, lambda batch: batch * 2 + len(batch))
+    samples, _ = next(iter(NoPFSDataLoader(folder)))
+    plain, _ = next(iter(NoPFSDataLoader(NoPFSImageFolder(images, job))))
+    assert samples.shape == (10, 3, 8, 12)  # height, width
+    assert torch.equal(samples, plain * 2 + 10)
 
 
 def test_images_as_they_are(images):
@@ -64,6 +84,5 @@ def test_what_is_not_there_is_said(images, tmp_path):
         Job(images, 10, 1, "skewed", True)
     with pytest.warns(UserWarning, match="not read"):
         Job(images, 10, 1, "uniform", True, config_path=tmp_path / "hdmlp.cfg")
-    job = Job(images, 10, 1, "uniform", True, [transforms.CenterCrop(8)])
-    with pytest.raises(ValueError, match="both have transforms"):
-        NoPFSImageFolder(images, job, transforms.CenterCrop(8))
+    with pytest.raises(ValueError, match="one sample each"):
+        Job(images, 10, 1, "uniform", True, filesystem_backend="hdf5")

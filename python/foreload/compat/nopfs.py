@@ -7,8 +7,12 @@
         for samples, labels in NoPFSDataLoader(dataset):
             ...
 
-As there, `batch_size` is that of all ranks together. Storage is not described by a configuration
-file but by `memory=` and `disk=`. The order is that of torch's DistributedSampler.
+Arguments and their order are those of NoPFS (of its published research version, where the classes
+are called hdmlp.Job, HDMLPImageFolder and HDMLPDataLoader; HDMLPImageFolder and HDMLPDataLoader are
+names for the same classes here). As there, `batch_size` is that of all ranks together, and
+`transforms` of a job (foreload.compat.nopfs.transforms) are done by C++, before a folder's own
+transform, which then gets whole batches. Storage is not described by a configuration file but by
+`memory=` and `disk=`. The order is that of torch's DistributedSampler.
 """
 
 from __future__ import annotations
@@ -21,11 +25,21 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from foreload import transforms as foreload_transforms
-from foreload._arguments import Bytes, whole
+from foreload._arguments import Bytes, one_of, whole
 from foreload._dataloader import DataLoader
 from foreload._dataset import list_folder
 from foreload._ranks import find_ranks
 from foreload._reader import Disk
+from foreload.compat import nopfs_transforms as transforms
+
+__all__ = [
+    "HDMLPDataLoader",
+    "HDMLPImageFolder",
+    "Job",
+    "NoPFSDataLoader",
+    "NoPFSImageFolder",
+    "transforms",
+]
 
 Path = str | os.PathLike[str]
 
@@ -42,6 +56,10 @@ class Job:
         transforms: Steps of `foreload.transforms` for images, done by C++.
         seed: Seed of the order; None for 0.
         config_path: Of NoPFS's storage description; not read, `memory` and `disk` say that here.
+        libhdmlp_path: Of NoPFS's library; there is none here.
+        filesystem_backend: "filesystem", there is no other here.
+        hdf5_data_name, hdf5_target_name: For the other backend.
+        collate_data: Whether C++ puts batches together; it always does where it can.
         memory: Memory of this machine to keep samples in.
         disk: "FOLDER:SIZE" of a disk cache, or several.
     """
@@ -56,12 +74,22 @@ class Job:
         transforms: Sequence[Any] | None = None,
         seed: SupportsIndex | None = None,
         config_path: Path | None = None,
+        libhdmlp_path: Path | None = None,
+        filesystem_backend: str = "filesystem",
+        hdf5_data_name: str | None = None,
+        hdf5_target_name: str | None = None,
+        collate_data: bool = False,
         *,
         memory: Bytes = 0,
         disk: Disk | Sequence[Disk] | None = None,
     ) -> None:
-        if distr_scheme != "uniform":
-            raise ValueError(f"distr_scheme is {distr_scheme!r}: use 'uniform'")
+        one_of("distr_scheme", distr_scheme, "uniform")
+        if filesystem_backend != "filesystem" or hdf5_data_name or hdf5_target_name:
+            raise ValueError(
+                f"filesystem_backend is {filesystem_backend!r}: foreload reads files, one sample "
+                "each; use 'filesystem'"
+            )
+        del libhdmlp_path, collate_data
         if config_path is not None:
             warnings.warn(
                 f"{os.fspath(config_path)} is not read: memory= and disk= say what a job may use",
@@ -82,6 +110,12 @@ class Job:
                 f"batch_size {self.batch_size} cannot be shared evenly by {self.ranks.count} "
                 "ranks: it is that of all ranks together, give a multiple of their number"
             )
+
+    def setup(self) -> None:
+        """Nothing to do: the loader opens what it needs."""
+
+    def destroy(self) -> None:
+        """Nothing to do: the loader closes itself."""
 
     def get_batch_size(self) -> int:
         """Samples in a batch of all ranks together."""
@@ -113,31 +147,29 @@ class NoPFSImageFolder:
 
     Args:
         root: The folder.
-        job: The job that reads it.
-        transform: What is done to an image (after the job's own transforms, if it has some).
+        hdmlp_job: The job that reads it.
+        transform: What is done to an image, or to a batch of them if the job has transforms.
         target_transform: What is done to a class.
+        filelist: Of NoPFS's listing; not read.
     """
 
     def __init__(
         self,
         root: Path,
-        job: Job,
+        hdmlp_job: Job,
         transform: Any = None,
         target_transform: Callable[[Any], Any] | None = None,
+        filelist: Path | None = None,
     ) -> None:
+        del filelist
         self.root = os.fspath(root)
-        self.job = job
+        self.job = hdmlp_job
         self.transform = transform
         self.target_transform = target_transform
         index = list_folder(self.root)
         self.classes = index.classes
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
         self._count = len(index)
-        if job.transforms and transform is not None:
-            raise ValueError(
-                "the job and the folder both have transforms: give the folder all of them, or the "
-                "job, where C++ does them"
-            )
 
     def __len__(self) -> int:
         return self._count
@@ -167,9 +199,10 @@ class NoPFSDataLoader:
         self.job = job
         self._label_type = label_type
         self._collated = collate_fn is not None
-        transform = dataset.transform
-        if transform is None:
+        transform, self._batch_transform = dataset.transform, None
+        if job.transforms or transform is None:
             transform = foreload_transforms.Compose(job.transforms)
+            self._batch_transform = dataset.transform
         self.loader = DataLoader(
             dataset.root,
             batch_size=job.batch_size // job.ranks.count,
@@ -195,6 +228,8 @@ class NoPFSDataLoader:
                 yield batch
                 continue
             samples, labels = batch
+            if self._batch_transform is not None:
+                samples = self._batch_transform(samples)
             if self._label_type is not None:
                 labels = (
                     labels.astype(self._label_type)
@@ -202,3 +237,7 @@ class NoPFSDataLoader:
                     else labels.to(self._label_type)
                 )
             yield samples, labels
+
+
+HDMLPImageFolder = NoPFSImageFolder
+HDMLPDataLoader = NoPFSDataLoader
