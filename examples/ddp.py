@@ -15,26 +15,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.distributed as dist
-from PIL import Image
+from small_images import make_images
 from torch.nn.parallel import DistributedDataParallel
 
 import foreload
 
 EPOCHS = 3
-
-
-def make_images(folder: Path, images: int = 96) -> None:
-    """Noise on a red or on a blue ground: two classes that can be told apart."""
-    random = np.random.default_rng(0)
-    for number in range(images):
-        pixels = random.integers(0, 128, (64, 64, 3), dtype=np.uint8)
-        pixels[..., 0 if number % 2 else 2] += 127
-        file = folder / ("red" if number % 2 else "blue") / f"{number:03}.jpg"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels).save(file)
 
 
 def train(folder: Path) -> None:
@@ -51,7 +39,7 @@ def train(folder: Path) -> None:
         torch.nn.Conv2d(3, 8, 5, stride=2),
         torch.nn.ReLU(),
         torch.nn.Flatten(),
-        torch.nn.LazyLinear(2),
+        torch.nn.LazyLinear(4),
     )
     network(torch.zeros(1, 3, 32, 32))  # so that the last layer knows its size
     model = DistributedDataParallel(network)
