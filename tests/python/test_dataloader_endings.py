@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loaders that are interrupted, left alone or used from elsewhere: all end cleanly."""
 
+import select
+import signal
 import subprocess
 import sys
 import threading
@@ -8,8 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jobs import wait_until
 
 import foreload
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench" / "engine"))
+
+from slowfs import SlowFs, find_program, why_not
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +73,39 @@ except KeyboardInterrupt:
 """
     done = run(code, folder)
     assert done.stdout == "seen\n", done.stderr
+
+
+def test_ctrl_c_is_seen_while_the_source_is_slow(folder):
+    """Opening a file takes longer than anybody waits. The process can end only when the file system
+    has answered, or is gone: that is the kernel's rule."""
+    if reason := why_not(find_program()):
+        pytest.skip(f"slowfs cannot run: {reason}")
+    code = """
+import signal, sys, foreload
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by jobs of a shell
+try:
+    next(iter(foreload.DataLoader(sys.argv[1], 4, deadline=300)))
+except KeyboardInterrupt:
+    print("seen", flush=True)
+"""
+    with (
+        SlowFs(folder, open_ms=120_000) as slow,
+        subprocess.Popen(
+            [sys.executable, "-c", code, slow.path],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        try:
+            wait_until(lambda: slow.counters()["opens"] > 0)
+            process.send_signal(signal.SIGINT)
+            seen, _, _ = select.select([process.stdout], [], [], 60)
+        finally:
+            slow.process.kill()  # the file system is gone
+        out, errors = process.communicate(timeout=60)
+        assert seen
+    assert (out, process.returncode) == ("seen\n", 0), errors
 
 
 def test_ctrl_c_is_seen_while_c_plus_plus_decodes(tmp_path):

@@ -21,7 +21,7 @@ DDP = Path(__file__).parents[2] / "examples" / "ddp.py"
 
 # Reads a data set to the end and leaves what it saw in OUT.RANK.
 LOOP = """
-import json, os, sys, time, warnings
+import json, os, signal, sys, time, warnings
 import foreload
 
 warnings.filterwarnings("ignore", message="the loop waited")
@@ -38,6 +38,12 @@ for epoch in range(loader.state_dict()["epoch"], given["epochs"]):
     seen.append([])
     for batch, (_, _, indices) in enumerate(loader):
         seen[-1] += [int(index) for index in indices]
+        if given.get("stops") is not None and epoch == 1 and batch == 0:
+            if rank == given["stops"]:
+                open(given["out"] + ".stopped", "w").close()
+                os.kill(os.getpid(), signal.SIGSTOP)
+            while not os.path.exists(given["out"] + ".stopped"):
+                time.sleep(0.02)
         if rank == given.get("raises") and epoch == 1:
             raise ZeroDivisionError("in user code")
         if given.get("save") and epoch == 1 and batch == 2:
@@ -117,7 +123,7 @@ def test_ddp_with_torchrun(tmp_path: Path) -> None:
     told = re.search(r"peers over (ucx .*); ([\d,]+) bytes", done.stdout)
     assert told, done.stdout + done.stderr
     assert (tmp_path / "foreload-secret").stat().st_mode & 0o777 == 0o600
-    # 96 images of 64 x 64, each read once by one of the four.
+    # 96 small images, each read once by one of the four.
     assert 96 * 1000 < int(told[2].replace(",", "")) < 96 * 10_000
 
 
@@ -144,6 +150,28 @@ def test_one_rank_raises(data: Path, tmp_path: Path) -> None:
             seen = loop.result(rank)["seen"]
             assert seen == [expected(3, rank, epoch) for epoch in range(3)]
         assert time.monotonic() - began < 60  # nobody waited for the one that went
+
+
+def test_a_silent_rank_is_given_up_after_the_peer_timeout(tmp_path: Path) -> None:
+    """Files so large that a rank cannot have everything before the other one is stopped."""
+    for number in range(48):
+        file = tmp_path / "large" / f"{number:02}.jpg"
+        file.parent.mkdir(exist_ok=True)
+        with open(file, "wb") as opened:
+            opened.truncate(4 << 20)
+    more = {"memory": 48 * (4 << 20), "peer_timeout": 2.0}
+    loop = Loop(tmp_path, tmp_path / "large", stops=1, epochs=4, more=more)
+    with job_of(tmp_path, 2) as job:
+        for rank in range(2):
+            loop.start(job, rank)
+        assert job.ranks[0].end() == 0, job.ranks[0].errors
+    result = loop.result(0)
+    order = [foreload.order(48, ranks=2, epoch=epoch, seed=SEED).tolist() for epoch in range(4)]
+    assert result["seen"] == order
+    assert result["stats"]["dead_peers"] == [1]
+    (peer,) = result["stats"]["peers"]
+    assert (peer["rank"], peer["lost"]) == (1, True)
+    assert peer["longest_wait_ms"] < 9000  # 10 s are the default
 
 
 def test_elastic_restart(data: Path, tmp_path: Path) -> None:
