@@ -409,17 +409,20 @@ def start(bench: Bench) -> Report:
 def rss(bench: Bench) -> Report:
     report = Report(
         "rss",
-        "Most memory in a run of 1 epoch and in one of 50: proportional (PSS) of the process and "
-        "its children, and of a control group of its own, page cache included. foreload keeps a "
-        "quarter of the data set in memory. Ratio: 50 epochs over 1. Allowed: cache, staging, "
-        "index and 64 MiB.",
+        "Memory in a run of 1 epoch and in one of 50: proportional (PSS) of the process and its "
+        "children at most, and of a control group of its own, page cache included, at the end and "
+        "at most. foreload keeps a quarter of the data set in memory. Ratios: 50 epochs over 1. "
+        "Allowed: cache, staging, index and 64 MiB.",
         [
             "loader",
-            "x after 1 epoch",
+            "PSS x after 1 epoch",
+            "group's end x",
             "PSS MiB, 1 epoch",
             "PSS MiB, 50 epochs",
-            "group MiB, 1 epoch",
-            "group MiB, 50 epochs",
+            "group's end MiB, 1",
+            "group's end MiB, 50",
+            "group's most MiB, 1",
+            "group's most MiB, 50",
             "allowed MiB",
         ],
     )
@@ -440,19 +443,21 @@ def rss(bench: Bench) -> Report:
     runs = bench.take_turns(report, {name: both(read) for name, read in readers.items()})
     mib = 1 << 20
 
-    def most(of_one: list[Json], epochs: str, key: str) -> float | None:
+    def in_mib(of_one: list[Json], epochs: str, key: str) -> float | None:
         if any(run[epochs].get(key) is None for run in of_one):
             return None
         return median(of_one, lambda run: run[epochs][key] / mib)
 
     for name, of_one in runs.items():
-        pss = [most(of_one, epochs, "pss_peak_bytes") for epochs in ("1", "50")]
-        group = [most(of_one, epochs, "group_peak_bytes") for epochs in ("1", "50")]
+        pss, end, peak = (
+            [in_mib(of_one, epochs, key) for epochs in ("1", "50")]
+            for key in ("pss_peak_bytes", "group_end_bytes", "group_peak_bytes")
+        )
         allowed = None
         if name == "foreload":
             index = of_one[0]["1"]["index_bytes"]
             allowed = (room + index) / mib + 128 + 64
-        report.add(name, ratio(pss[1], pss[0]), *pss, *group, allowed)
+        report.add(name, ratio(pss[1], pss[0]), ratio(end[1], end[0]), *pss, *end, *peak, allowed)
     return report
 
 

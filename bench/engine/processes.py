@@ -10,16 +10,19 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 BATCH = 64
+LAST_SAMPLES = 9
 
 Json = dict[str, Any]
 
@@ -48,11 +51,13 @@ def pss_bytes(process: int) -> int:
 
 @dataclass
 class MemoryWatch:
-    """Samples the memory of a process from a thread until it is told to stop."""
+    """Samples the memory of a process and its group from a thread until it is told to stop."""
 
     process: int
+    group: MemoryGroup
     every: float  # seconds
     peak: int = 0
+    _group_uses: deque[int] = field(default_factory=lambda: deque(maxlen=LAST_SAMPLES))
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -61,9 +66,19 @@ class MemoryWatch:
 
     def _watch(self) -> None:
         while True:
-            self.peak = max(self.peak, pss_bytes(self.process))
+            group_use = self.group.use()
+            pss = pss_bytes(self.process)
+            self.peak = max(self.peak, pss)
+            if pss and group_use is not None:  # the process was there all the while
+                self._group_uses.append(group_use)
             if self._stop.wait(self.every):
                 return
+
+    @property
+    def group_end(self) -> float | None:
+        """What the group had at the end: the median of the last samples, for page cache comes and
+        goes with the reads in flight."""
+        return statistics.median(self._group_uses) if self._group_uses else None
 
     def stop(self) -> None:
         self._stop.set()
@@ -71,24 +86,24 @@ class MemoryWatch:
 
 
 class MemoryGroup:
-    """A control group for one run, where the system lets us make one: its peak counts everything
-    that the run is charged for, page cache included."""
+    """A control group for one run, where the system lets us make one: it counts everything that
+    the run is charged for, page cache included."""
 
     ROOTS = (
-        (Path("/sys/fs/cgroup/memory"), "memory.max_usage_in_bytes"),
-        (Path("/sys/fs/cgroup"), "memory.peak"),
+        (Path("/sys/fs/cgroup/memory"), "memory.max_usage_in_bytes", "memory.usage_in_bytes"),
+        (Path("/sys/fs/cgroup"), "memory.peak", "memory.current"),
     )
 
     def __init__(self) -> None:
         self._folder: Path | None = None
-        for root, peak in self.ROOTS:
+        for root, peak, use in self.ROOTS:
             folder = root / f"foreload-bench-{os.getpid()}-{time.monotonic_ns()}"
             try:
                 folder.mkdir()
             except OSError:
                 continue
             if (folder / peak).exists():
-                self._folder, self._peak = folder, folder / peak
+                self._folder, self._peak, self._use = folder, folder / peak, folder / use
                 return
             folder.rmdir()
 
@@ -96,6 +111,10 @@ class MemoryGroup:
         """Called by the process that is to be counted, before it becomes the program."""
         if self._folder:
             (self._folder / "cgroup.procs").write_text(str(os.getpid()), "utf-8")
+
+    def use(self) -> int | None:
+        """Bytes at the moment; None if there is no group."""
+        return int(self._use.read_text("utf-8")) if self._folder else None
 
     def close(self) -> int | None:
         """The peak in bytes; None if there was no group."""
@@ -123,7 +142,7 @@ def run(command: list[str], timeout: float, watch_every: float = 0) -> tuple[str
         start_new_session=True,
         preexec_fn=group.enter if group else None,
     )
-    watch = MemoryWatch(process.pid, watch_every) if watch_every else None
+    watch = MemoryWatch(process.pid, group, watch_every) if group else None
     try:
         output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -141,6 +160,7 @@ def run(command: list[str], timeout: float, watch_every: float = 0) -> tuple[str
     if watch:
         measured["pss_peak_bytes"] = watch.peak
         measured["group_peak_bytes"] = group_peak
+        measured["group_end_bytes"] = watch.group_end
     return output, measured
 
 
