@@ -22,7 +22,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 BATCH = 64
-LAST_SAMPLES = 9
+LAST_SAMPLES = 3
 
 Json = dict[str, Any]
 
