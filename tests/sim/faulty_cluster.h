@@ -3,12 +3,13 @@
 // The policies of one rank or several among random faults, on modelled devices: reads that fail,
 // are late or never end, copies that are damaged, tiers that refuse, slow down or vanish, samples
 // that cannot be had; ranks that die or stop for a while, links that are cut, mended or held up,
-// messages that are lost or damaged, jobs that are started again with what their disks hold. The
-// seed decides everything. What must hold whatever happens is checked while it runs:
+// messages that are lost or damaged, loops that seek, jobs that are started again with what their
+// disks hold. The seed decides everything. What must hold whatever happens is checked while it
+// runs:
 //
-//   every rank gets exactly its reading list;
-//   nothing is read from the source by a rank that has it, nor without asking the owner of what was
-//   read before, unless that was in vain; and who has a sample does not refuse it;
+//   every rank gets exactly its reading list (reading_list.h);
+//   nothing is read from the source while a copy can be had (source_rule.h), and who has a sample
+//   does not refuse it;
 //   tiers stay within capacity;
 //   nobody waits longer than the faults of that time explain;
 //   nothing and nobody is given up without a reason.
@@ -26,7 +27,9 @@
 
 #include "foreload/sim/policy_rank.h"
 
+#include "reading_list.h"
 #include "sabotage.h"
+#include "source_rule.h"
 
 namespace foreload::sim {
 
@@ -64,8 +67,14 @@ class FaultyCluster : public World {
  private:
   static constexpr uint64_t kComputed = uint64_t{1} << 62;  // tokens; the rank besides
   static constexpr uint64_t kAwake = uint64_t{1} << 61;
+  static constexpr uint64_t kSeek = uint64_t{1} << 60;
   static constexpr int kChanges = 80;  // of the weather
   static constexpr double kBetweenChanges = 0.05;
+  // Seconds that somebody may wait, by the policy's settings: for the dead, once, the peer timeout;
+  // for a push, its patience; for a message that was lost, both.
+  static constexpr double kSilent = 10 + 1;
+  static constexpr double kPushed = 30 + 1;
+  static constexpr double kLost = 10 + 30 + 1;
 
   using Pair = std::pair<uint32_t, uint32_t>;
   struct Faults {
@@ -83,15 +92,20 @@ class FaultyCluster : public World {
     double slow = 0;
     double lose_tier = 0;
     double restart = 0;
+    double seek = 0;
   };
   struct Loop {
     bool computing = false;
     bool computed = false;  // and waits for the others
     bool missed = false;    // was stopped when it had computed
+    unsigned stale = 0;     // batches from before a seek that it still computes
     uint64_t batch = 0;
     uint64_t consumed = 0;
-    uint64_t next = 0;  // to be delivered
+    uint64_t opened = 0;  // numbers of batches so far
     Time waiting_since = 0;
+    std::optional<ReadingList> list;
+
+    uint64_t batches() const { return list->batches(); }
   };
   // Something that went wrong, and how long somebody may wait because of it.
   struct Trouble {
@@ -128,6 +142,7 @@ class FaultyCluster : public World {
     faults_.slow = maybe(0.5, 0.2);
     faults_.lose_tier = maybe(0.3, 0.02);
     faults_.restart = maybe(0.2, 0.02);
+    faults_.seek = maybe(0.2, 0.03);
     if (most_ranks_ == 1) return;
     faults_.loss = maybe(0.2, 0.02);
     faults_.spoil = maybe(0.3, 0.02);
@@ -204,7 +219,10 @@ class FaultyCluster : public World {
     }
     for (const auto& rank : ranks_) rank->know(ranks_);
     loops_.assign(job_.ranks, {});
-    note_what_is_read();
+    for (uint32_t rank = 0; rank < job_.ranks; ++rank)
+      loops_[rank].list.emplace(*plan_, rank, JobPosition{job_.first_epoch, job_.start}, 0);
+    rule_.emplace(*plan_, ranks_);
+    padding_ = most_padding();
     // What fills a window, for all ranks one read at a time.
     patience_ = 5 + static_cast<double>(job_.ranks * (policy_.window_bytes + policy_.ahead_bytes +
                                                       job_.batching.batch_size * 500)) /
@@ -212,27 +230,19 @@ class FaultyCluster : public World {
     for (const auto& rank : ranks_) rank->begin();
   }
 
-  void note_what_is_read() {
-    batches_ = 0;
-    first_epoch_of_.assign(sizes_.size(), UINT64_MAX);
-    for (const Held& copy : job_.held) first_epoch_of_[copy.sample] = 0;
-    const uint64_t end = job_.first_epoch + *job_.epochs;
-    for (uint64_t epoch = job_.first_epoch; epoch < end; ++epoch) {
+  // Bytes at most that are read more often than planned: twice in an epoch; or left out in the
+  // first, and then by several who do not wait for whom.
+  uint64_t most_padding() const {
+    uint64_t reads = 0;
+    for (uint64_t epoch = job_.first_epoch; epoch < job_.first_epoch + *job_.epochs; ++epoch) {
       const Sharding sharding = plan_->sharding(epoch);
       const uint64_t batches = job_.batching.batches(sharding.per_rank());
-      batches_ += batches;
       const uint64_t steps = std::min(batches * job_.batching.batch_size, sharding.per_rank());
-      std::vector<uint64_t> order(
-          std::min(sharding.remaining(), steps * sharding.ranks));  // without padding
-      (*plan_->order().epoch(epoch))->read(sharding.start, order);
-      for (const uint64_t sample : order)
-        first_epoch_of_[sample] = std::min(first_epoch_of_[sample], epoch + 1);
-      // Twice in an epoch; or left out in the first, and then by several who do not wait for whom.
-      const uint64_t extra =
-          epoch > job_.first_epoch ? 0 : (sizes_.size() - order.size()) * job_.ranks;
-      padding_ +=
-          (steps * sharding.ranks - order.size() + extra) * *std::ranges::max_element(sizes_);
+      const uint64_t once = std::min(sharding.remaining(), steps * sharding.ranks);
+      reads += steps * sharding.ranks - once;
+      if (epoch == job_.first_epoch) reads += (sizes_.size() - once) * job_.ranks;
     }
+    return reads * *std::ranges::max_element(sizes_);
   }
 
   // All ranks end; a new job goes on where all had been, maybe with more ranks or fewer, and finds
@@ -240,22 +250,17 @@ class FaultyCluster : public World {
   void restart() {
     restart_due_ = false;
     faults_.restart = 0;
-    uint64_t batch = batches_;
-    for (const Loop& loop : loops_) batch = std::min(batch, loop.consumed);
-    uint64_t epoch = job_.first_epoch;
-    while (batch > 0 || job_.batching.batches(plan_->sharding(epoch).per_rank()) == 0) {
-      const uint64_t in_epoch = job_.batching.batches(plan_->sharding(epoch).per_rank());
-      if (batch < in_epoch) break;
-      batch -= in_epoch;
-      if (++epoch == job_.first_epoch + *job_.epochs) return;
+    // Where the one is that has come least far.
+    std::optional<JobPosition> at;
+    for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
+      if (ranks_[rank]->dead()) continue;
+      const auto here = loops_[rank].list->after(loops_[rank].consumed);
+      if (here && (!at || *here < *at)) at = here;
     }
-    const Sharding sharding = plan_->sharding(epoch);
-    const uint64_t start =
-        sharding.start +
-        std::min(batch * job_.batching.batch_size, sharding.per_rank()) * sharding.ranks;
-    job_.epochs = *job_.epochs - (epoch - job_.first_epoch);
-    job_.first_epoch = epoch;
-    job_.start = start;
+    if (!at) return;
+    job_.epochs = *job_.epochs - (at->epoch - job_.first_epoch);
+    job_.first_epoch = at->epoch;
+    job_.start = at->start;
     const uint32_t old_ranks = job_.ranks;
     if (most_ranks_ > 1 && chance(0.5))
       job_.ranks = static_cast<uint32_t>(2 + random_() % (most_ranks_ - 1));
@@ -263,13 +268,9 @@ class FaultyCluster : public World {
     for (uint32_t rank = 0; rank < std::min(old_ranks, job_.ranks); ++rank)
       for (uint64_t sample = 0; sample < sizes_.size(); ++sample)
         if (ranks_[rank]->holds(1, sample)) job_.held.push_back({sample, rank, 1});
-    for (auto* pairs : {&cut_, &were_cut_}) pairs->clear();
+    for (auto* pairs : {&cut_, &were_cut_, &lost_}) pairs->clear();
     gave_up_on_.clear();
     were_stopped_.clear();
-    excused_.clear();
-    asked_.clear();
-    pushed_.clear();
-    epochs_.clear();
     held_up_.clear();
     troubles_.clear();
     start_job();
@@ -277,7 +278,7 @@ class FaultyCluster : public World {
 
   bool finished() const {
     for (uint32_t rank = 0; rank < job_.ranks; ++rank)
-      if (!ranks_[rank]->dead() && loops_[rank].consumed < batches_) return false;
+      if (!ranks_[rank]->dead() && loops_[rank].consumed < loops_[rank].batches()) return false;
     return true;
   }
 
@@ -289,11 +290,16 @@ class FaultyCluster : public World {
     const auto rank = static_cast<uint32_t>(*token);
     if ((*token & kComputed) != 0) return computed(rank);
     if ((*token & kAwake) != 0) return go_on_after_stop(rank);
+    if ((*token & kSeek) != 0) return seek(rank);
     ranks_[PolicyRank::rank_of(*token)]->ended(*token);
   }
 
   // The loops of ranks: alone, or all in step.
   void computed(uint32_t rank) {
+    if (loops_[rank].stale > 0) {
+      --loops_[rank].stale;
+      return;
+    }
     if (ranks_[rank]->stopped()) {
       loops_[rank].missed = true;
       return;
@@ -304,7 +310,8 @@ class FaultyCluster : public World {
   }
   void end_common_step() {
     for (uint32_t rank = 0; rank < job_.ranks; ++rank)
-      if (!ranks_[rank]->dead() && loops_[rank].consumed < batches_ && !loops_[rank].computed)
+      if (!ranks_[rank]->dead() && loops_[rank].consumed < loops_[rank].batches() &&
+          !loops_[rank].computed)
         return;
     for (uint32_t rank = 0; rank < job_.ranks; ++rank)
       if (!ranks_[rank]->dead() && loops_[rank].computed) end_step(rank);
@@ -342,6 +349,7 @@ class FaultyCluster : public World {
     if (chance(faults_.lose_tier))
       ranks_[any_rank()]->lose_tier(static_cast<uint32_t>(random_() % 2));
     if (chance(faults_.restart)) restart_due_ = true;
+    if (chance(faults_.seek)) seek_somewhere();
     if (job_.ranks == 1) return;
     if (chance(faults_.kill)) kill(any_rank());
     if (chance(faults_.stop)) stop(any_rank());
@@ -353,7 +361,7 @@ class FaultyCluster : public World {
     }
     if (!cut_.empty() && chance(0.1)) {
       cut_.erase(cut_.begin());
-      trouble("mended", 41);  // what was sent meanwhile is lost
+      trouble("mended", kLost);  // what was sent meanwhile is lost
     }
   }
   void kill(uint32_t rank) {
@@ -361,7 +369,7 @@ class FaultyCluster : public World {
     for (const auto& one : ranks_) living += one->dead() ? 0 : 1;
     if (living < 2) return;
     ranks_[rank]->die();
-    trouble("kill", 12, true);
+    trouble("kill", kSilent, true);
     if (in_step_) end_common_step();
   }
   void stop(uint32_t rank) {
@@ -369,12 +377,12 @@ class FaultyCluster : public World {
     const double seconds = chance(0.5) ? seconds_about(1) : 10 + seconds_about(10);
     ranks_[rank]->stop();
     were_stopped_.insert(rank);
-    trouble("stop", seconds + 12 * job_.ranks, true);
+    trouble("stop", kSilent, true);
     cluster_->wait(seconds, kAwake | rank);
   }
   void go_on_after_stop(uint32_t rank) {
     if (ranks_[rank]->dead()) return;
-    trouble("woken", 12 * job_.ranks);
+    trouble("woken", kSilent);
     loops_[rank].waiting_since = cluster_->now();
     catching_up_ = true;
     ranks_[rank]->wake();
@@ -386,7 +394,35 @@ class FaultyCluster : public World {
     if (a == b) return;
     cut_.insert(both(a, b));
     were_cut_.insert(both(a, b));
-    trouble("cut", 41, true);
+    trouble("cut", kSilent, true);
+  }
+  // All loops go on elsewhere: in step at the same moment, else each when it comes to it.
+  void seek_somewhere() {
+    for (const auto& rank : ranks_)
+      if (rank->stopped()) return;
+    seek_to_ = {job_.first_epoch + random_() % *job_.epochs, 0};
+    const Sharding sharding{sizes_.size(), job_.ranks, job_.pad, 0};
+    const uint64_t batches = job_.batching.batches(sharding.per_rank());
+    if (batches == 0) return;
+    seek_to_.start = random_() % batches * job_.batching.batch_size * job_.ranks;
+    for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
+      if (in_step_)
+        seek(rank);
+      else
+        cluster_->wait(seconds_about(0.05), kSeek | rank);
+    }
+  }
+  void seek(uint32_t rank) {
+    if (ranks_[rank]->dead()) return;
+    if (ranks_[rank]->stopped()) return cluster_->wait(1, kSeek | rank);
+    Loop& loop = loops_[rank];
+    if (loop.computing && !loop.computed && !loop.missed) ++loop.stale;
+    loop.computing = loop.computed = loop.missed = false;
+    loop.consumed = 0;
+    loop.waiting_since = cluster_->now();
+    loop.list.emplace(*plan_, rank, seek_to_, loop.opened);
+    rule_->seek(rank);
+    ranks_[rank]->seek(seek_to_.epoch, seek_to_.start);
   }
 
   // Checks.
@@ -405,7 +441,7 @@ class FaultyCluster : public World {
     for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
       const Loop& loop = loops_[rank];
       if (ranks_[rank]->dead() || ranks_[rank]->stopped() || loop.computing ||
-          loop.consumed == batches_)
+          loop.consumed == loop.batches())
         continue;
       const double waited = cluster_->now() - loop.waiting_since;
       if (waited <= patience_) continue;
@@ -420,7 +456,7 @@ class FaultyCluster : public World {
       if (waited > explained)
         complain(
             fmt::format("rank {} has waited {:.1f} s for batch {} of {}, {:.1f} s are explained{}",
-                        rank, waited, loop.consumed, batches_, explained, why));
+                        rank, waited, loop.consumed, loop.batches(), explained, why));
     }
   }
   void check_traffic() {
@@ -431,66 +467,32 @@ class FaultyCluster : public World {
       complain(fmt::format("{} bytes were read from the source, the plan has {}", bytes,
                            plan_->traffic().source_bytes()));
   }
-  void check_source_read(uint32_t rank, const action::Read& read) {
-    if (catching_up_) return;
-    for (uint32_t tier = 0; tier < plan_->capacities().tiers(); ++tier) {
-      if (ranks_[rank]->holds(tier, read.sample))
-        complain(fmt::format("rank {} reads sample {} from the source, its tier {} has it", rank,
-                             read.sample, tier));
-    }
-    const uint32_t owner = plan_->placement().owner(read.sample).rank;
-    if (read.place.batch == kNoBatch || owner == kNoOwner || owner == rank) return;
-    const bool was_read = first_epoch_of_[read.sample] <= epochs_[{rank, read.place.batch}];
-    if (was_read && !gave_up_on_.contains({rank, owner}) && !excused_.contains({rank, read.sample}))
-      complain(fmt::format("rank {} reads sample {} from the source without asking rank {}", rank,
-                           read.sample, owner));
-  }
-  bool holds(uint32_t rank, uint64_t sample) const {
-    for (uint32_t tier = 0; tier < plan_->capacities().tiers(); ++tier)
-      if (ranks_[rank]->holds(tier, sample)) return true;
-    return false;
-  }
-
-  // What ranks do to each other, and what that excuses.
-  void note(uint32_t rank, const action::OpenBatch& a) { epochs_[{rank, a.batch}] = a.epoch; }
-  void note(uint32_t rank, const action::Read& a) {
-    if (a.from.kind == Origin::Kind::peer) asked_[{rank, a.request}] = a.sample;
-  }
-  void note(uint32_t rank, const action::Cancel& a) {
-    if (const auto asked = asked_.find({rank, a.request}); asked != asked_.end())
-      excused_.insert({rank, asked->second});
-  }
-  void note(uint32_t rank, const action::Refuse& a) {
-    const auto asked = asked_.find({a.rank, a.request});
-    if (asked == asked_.end()) return complain("an answer to what nobody asked");
-    if (holds(rank, asked->second) && !catching_up_)
-      complain(fmt::format("rank {} refuses sample {}, which it has", rank, asked->second));
-    excused_.insert({a.rank, asked->second});
-  }
-  void note(uint32_t rank, const action::SendPush& a) { pushed_[{rank, a.push}] = a.sample; }
-  void note(uint32_t, const action::AnswerPush& a) {
-    if (a.end == PushEnd::refused) excused_.insert({a.rank, pushed_[{a.rank, a.push}]});
-  }
-  void note(uint32_t rank, const action::DropPeer& a) {
+  void check_dropped(uint32_t rank, const action::DropPeer& a) {
     const bool explained = ranks_[a.rank]->dead() || were_cut_.contains(both(rank, a.rank)) ||
                            were_stopped_.contains(a.rank) || were_stopped_.contains(rank) ||
                            gave_up_on_.contains({a.rank, rank});
     if (!explained) complain(fmt::format("rank {} gives up rank {}, which lives", rank, a.rank));
     gave_up_on_.insert({rank, a.rank});
   }
-  template <class Other>
-  void note(uint32_t, const Other&) {}
-
   // World.
 
   void pass_on(uint32_t rank, std::vector<Action>& actions) override {
     saboteur_->spoil(actions);
-    for (const Action& action : actions)
-      std::visit([this, rank](const auto& a) { note(rank, a); }, action);
+    for (const Action& action : actions) {
+      if (auto wrong = rule_->note(rank, action, catching_up_)) complain(std::move(*wrong));
+      if (const auto* open = std::get_if<action::OpenBatch>(&action))
+        loops_[rank].opened = open->batch + 1;
+      if (const auto* drop = std::get_if<action::DropPeer>(&action)) check_dropped(rank, *drop);
+    }
   }
   Fate fate(uint32_t rank, const action::Read& read) override {
     const bool source = read.from.kind == Origin::Kind::source;
-    if (source && !read.hedge) check_source_read(rank, read);
+    if (source) {
+      auto wrong = rule_->check(rank, read, catching_up_, [this](uint32_t a, uint32_t b) {
+        return !cut_.contains(both(a, b));
+      });
+      if (wrong) complain(std::move(*wrong));
+    }
     Fate fate;
     unsigned& blame = blame_[{rank, read.sample}];
     if (source && bad_.contains(read.sample)) {
@@ -514,6 +516,8 @@ class FaultyCluster : public World {
       fate.delay = seconds_about(0.5);
       trouble("delay", fate.delay);
     }
+    if (source && fate.end == ReadEnd::ok && !fate.hangs && !read.hedge)
+      rule_->succeeds(rank, read.sample);
     return fate;
   }
   bool takes(uint32_t, uint64_t, uint32_t) override { return !chance(faults_.refuse); }
@@ -523,37 +527,27 @@ class FaultyCluster : public World {
     return held_up == held_up_.end() ? 0 : std::max(0.0, held_up->second - cluster_->now());
   }
   Arrival arrival(uint32_t from, uint32_t to, uint64_t sample) override {
-    if (cut_.contains(both(from, to))) return Arrival::never;
-    if (chance(faults_.loss)) {
+    const bool cut = cut_.contains(both(from, to));
+    if (cut || chance(faults_.loss)) {
       were_cut_.insert(both(from, to));
-      trouble("loss", 41);
+      if (!cut) trouble("loss", kLost);
+      // If it was a push, whoever asks for the sample first, maybe in the next epoch, waits until
+      // its keeper has lost patience, and with all that this peer should have pushed.
+      if (sample != kNoSample && lost_.insert({from, to}).second)
+        trouble("lost push", kPushed, true);
       return Arrival::never;
     }
     if (sample == kNoSample || !chance(faults_.spoil)) return Arrival::whole;
-    excused_.insert({from, sample});  // of a push
-    excused_.insert({to, sample});    // of an answer
-    trouble("spoilt message", 31);
+    rule_->damaged(to, sample);
+    trouble("spoilt message", kPushed);
     return Arrival::damaged;
   }
   void ready(uint32_t rank) override { go_on(rank); }
 
   void delivered(uint32_t rank, const action::OpenBatch& batch,
                  const std::vector<uint64_t>& filled) override {
-    if (batch.batch != loops_[rank].next++)
-      complain(fmt::format("rank {}: batch {} is out of turn", rank, batch.batch));
-    std::vector<uint64_t> expected(batch.samples.size());
-    const Sharding sharding = plan_->sharding(batch.epoch);
-    if (batch.first + expected.size() > sharding.per_rank())
-      return complain(fmt::format("rank {}: a batch reaches beyond its epoch", rank));
-    read_list(**plan_->order().epoch(batch.epoch), sharding, rank, batch.first, expected);
-    for (size_t i = 0; i < expected.size(); ++i) {
-      if (filled[i] == expected[i]) continue;
-      const bool substitute = skipped_.contains({rank, expected[i]}) &&
-                              std::ranges::find(expected, filled[i]) != expected.end();
-      if (!substitute)
-        complain(fmt::format("rank {}: place {} of batch {} has sample {}, not {}", rank, i,
-                             batch.batch, static_cast<int64_t>(filled[i]), expected[i]));
-    }
+    if (auto wrong = loops_[rank].list->delivered(batch, filled, skipped_))
+      complain(std::move(*wrong));
   }
   void failed(uint32_t rank, const action::Fail& fail) override {
     gave_up_ = true;
@@ -562,7 +556,7 @@ class FaultyCluster : public World {
   }
   void skipped(uint32_t rank, const action::Skip& skip) override {
     skipped_.insert({rank, skip.sample});
-    trouble("skipped sample", 31, true);  // whoever keeps it waits for it to be pushed
+    trouble("skipped sample", kPushed, true);  // whoever keeps it waits for it to be pushed
     if (!policy_.skip_bad_samples || blame_[{rank, skip.sample}] < policy_.tries)
       complain(fmt::format("rank {} skipped sample {} without a reason", rank, skip.sample));
   }
@@ -582,10 +576,10 @@ class FaultyCluster : public World {
   std::unique_ptr<Cluster> cluster_;
   std::vector<std::unique_ptr<PolicyRank>> ranks_;
   std::vector<Loop> loops_;
-  uint64_t batches_ = 0;                  // of every rank
-  std::vector<uint64_t> first_epoch_of_;  // by sample: 1 + the one that reads it first; 0: held
-  uint64_t padding_ = 0;                  // bytes at most that are read more often than planned
-  double patience_ = 0;                   // a wait that nothing need explain
+  std::optional<SourceRule> rule_;
+  uint64_t padding_ = 0;  // bytes at most that are read more often than planned
+  double patience_ = 0;   // a wait that nothing need explain
+  JobPosition seek_to_;
 
   uint32_t weather_ = 0;  // slot
   int changes_ = 0;
@@ -594,16 +588,13 @@ class FaultyCluster : public World {
   bool catching_up_ = false;  // a rank hears what it missed, and does not know yet what it has
   std::vector<Trouble> troubles_;
   std::set<Pair> cut_;
-  std::set<Pair> were_cut_;                                   // or lost a message
-  std::set<Pair> gave_up_on_;                                 // {rank, peer}
-  std::set<uint32_t> were_stopped_;                           // ranks
-  std::map<Pair, Time> held_up_;                              // {from, to}, until when
-  std::map<std::pair<uint32_t, uint64_t>, uint64_t> asked_;   // {rank, request}: sample
-  std::map<std::pair<uint32_t, uint64_t>, uint64_t> pushed_;  // {rank, push}: sample
-  std::map<std::pair<uint32_t, uint64_t>, uint64_t> epochs_;  // {rank, batch}: epoch
-  std::set<std::pair<uint32_t, uint64_t>> excused_;           // {rank, sample}: asked for in vain
-  std::map<std::pair<uint32_t, uint64_t>, unsigned> blame_;   // {rank, sample}: tries spoilt
-  std::set<std::pair<uint32_t, uint64_t>> skipped_;           // {rank, sample}
+  std::set<Pair> were_cut_;                                  // or lost a message
+  std::set<Pair> lost_;                                      // {from, to}: messages with a sample
+  std::set<Pair> gave_up_on_;                                // {rank, peer}
+  std::set<uint32_t> were_stopped_;                          // ranks
+  std::map<Pair, Time> held_up_;                             // {from, to}, until when
+  std::map<std::pair<uint32_t, uint64_t>, unsigned> blame_;  // {rank, sample}: tries spoilt
+  std::set<std::pair<uint32_t, uint64_t>> skipped_;          // {rank, sample}
   std::optional<std::string> complaint_;
 };
 

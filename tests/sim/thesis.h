@@ -14,8 +14,15 @@
 
 namespace foreload::sim {
 
+// Found from the program upwards, since builds lie within the repository; or beside this file.
 inline std::filesystem::path scenario_path(const std::string& name) {
-  return std::filesystem::path(__FILE__).parent_path() / "../../bench/scenarios" / (name + ".json");
+  namespace fs = std::filesystem;
+  const fs::path scenarios = fs::path("bench") / "scenarios";
+  std::error_code ignored;
+  fs::path root = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  while (root.has_relative_path() && !fs::is_directory(root / scenarios)) root = root.parent_path();
+  if (!fs::is_directory(root / scenarios)) root = fs::path(__FILE__).parent_path() / "../..";
+  return root / scenarios / (name + ".json");
 }
 
 inline ScenarioFile scenario_file(const std::string& name) {

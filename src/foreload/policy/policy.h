@@ -126,6 +126,9 @@ class Policy {
   // Places that wait for a read from the tier.
   uint64_t waiting_for_tier(uint32_t tier) const { return for_tier_[tier].size(); }
   PolicyTotals totals() const;
+  // Who is asked for the sample, as far as this rank knows: its owner, or who adopts what the dead
+  // owned; kNoOwner: nobody. REQUIRES: settings.peers.
+  uint32_t keeper_of(uint64_t sample) const;
 
  private:
   // What happens to a sample that no tier has.
@@ -290,7 +293,6 @@ class Policy {
   // Peers. kNoOwner stands for nobody.
   void begin_peers();
   void forget_peers_work(Actions& actions);
-  uint32_t keeper_of(uint64_t sample) const;     // its owner, or who adopts what the dead owned
   uint32_t heir_of(uint64_t sample) const;       // of the living, the same for all who know of the
                                                  // same deaths
   uint32_t first_reader(uint64_t sample) const;  // in this run
