@@ -119,6 +119,7 @@ class Bench:
     disk: SlowDisk
     sets: dict[str, DataSet] = field(default_factory=dict)
     decode_rate: float = 0  # bytes per second of one thread while all CPUs decode
+    reports: list[Json] = field(default_factory=list)  # of all ranks of all runs
 
     def call(self, *arguments: object, slow: bool = False) -> Json:
         command = [str(self.foreload), *map(str, arguments)]
@@ -219,12 +220,25 @@ class Bench:
         reports = list(objects(output))
         if "ranks" in reports[0]:
             reports = reports[0]["ranks"]
-        # Ranks do not wait for each other here, so one may be ahead in one epoch and behind in the
-        # next: what counts is how long an epoch takes on average.
-        return [
-            statistics.mean(report["epochs"][epoch]["seconds"] for report in reports)
-            for epoch in range(case.epochs)
-        ]
+        self.reports.append({"case": case.name, "ranks": reports})
+        return job_epochs([[epoch["seconds"] for epoch in report["epochs"]] for report in reports])
+
+
+def job_epochs(ranks: list[list[float]]) -> list[float]:
+    """Seconds of the job's epochs: one is over when the last rank is through with it."""
+    ends = [max(sum(epochs[: i + 1]) for epochs in ranks) for i in range(len(ranks[0]))]
+    return [end - begin for begin, end in zip([0.0, *ends], ends, strict=False)]
+
+
+def forget(folder: Path) -> None:
+    """Nothing below it is in the page cache any more: as cold as runs will find it, since they
+    leave nothing there."""
+    os.sync()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            file = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(file)
 
 
 def objects(text: str) -> Iterator[Json]:
@@ -264,11 +278,13 @@ def prepared(bench: Bench, cases: list[Case], scale: float) -> Iterator[None]:
     }
     if "disk" in bounds:
         data = make(bench.folder, Recipe(files=files["disk"]))
+        forget(data.root)
         bench.probe("disk", data.root, data.bytes, data.files)
     if "decode" in bounds:
         count = max(BATCH * 8, int(3000 * scale))
         images = bench.folder / "images"
         bytes_ = make_images(images, count, seed=1)
+        forget(images)
         bench.probe("decode", images, bytes_, count)
         few = bench.folder / "few-images"
         bench.probe_decoding(few, make_images(few, max(BATCH * 4, count // 8), seed=2))
@@ -276,6 +292,7 @@ def prepared(bench: Bench, cases: list[Case], scale: float) -> Iterator[None]:
         yield
         return
     data = make(bench.folder, Recipe(files=files["source"], seed=3))
+    forget(data.root)
     with SlowFs(data.root, **SOURCE) as slow:
         bench.probe("source", slow.path, data.bytes, data.files)
         yield
@@ -331,6 +348,7 @@ def main() -> int:
                     print(f"round {turn + 1}: {case.name}, {case.ranks}: {measured[case][-1]}",
                           file=sys.stderr, flush=True)  # fmt: skip
             text, good = table(cases, predicted, measured)
+        profiles = {bound: data.profile.read_text("utf-8") for bound, data in bench.sets.items()}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         bench.disk.close()
@@ -340,6 +358,9 @@ def main() -> int:
         {**vars(case), "predicted": predicted[case], "measured": measured[case]} for case in cases
     ]
     (options.out / "prediction.json").write_text(json.dumps(rows, indent=2) + "\n", "utf-8")
+    (options.out / "prediction-runs.json").write_text(json.dumps(bench.reports) + "\n", "utf-8")
+    for bound, profile in profiles.items():
+        (options.out / f"prediction-{bound}-profile.json").write_text(profile, "utf-8")
     print(text)
     return 0 if good else 1
 
