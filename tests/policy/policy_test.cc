@@ -297,6 +297,23 @@ TEST(Policy, ASeekForgetsTheListsOfASampler) {
   EXPECT_EQ(world.lists_.at(0), (std::vector<uint64_t>{6, 7}));
 }
 
+TEST(Policy, AListThatIsGivenAfterASeekGoesOnWithThePlacesInTheEpoch) {
+  PolicySettings settings;
+  settings.endless = true;
+  settings.given_lists = true;
+  Job job = job_of(1, 0);
+  job.ranks = 2;
+  World world(plan_of(job, *Sizes::uniform(10, 100)), settings);
+  world.tell(event::Seek{3, 6});
+  world.tell(event::EpochKnown{3, list_of({6, 7})});
+  world.tell(event::EpochKnown{4, list_of({1})});
+  world.run();
+  ASSERT_EQ(world.open_.size(), 2u);
+  EXPECT_EQ(world.open_.begin()->second.samples.size(), 2u);  // a list is what is left
+  EXPECT_EQ(world.open_.begin()->second.sharding.position(1, 1), 6 + 2 + 1u);
+  EXPECT_EQ(world.open_.rbegin()->second.sharding.position(0, 0), 0u);
+}
+
 // Everything in any order, with faults: whatever happens, the lists are right.
 void run_world(uint64_t seed) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -97,6 +97,7 @@ class World {
   std::map<uint64_t, action::Read> reads_;  // in flight
   std::vector<action::Place> placing_;
   std::vector<action::Decode> decoding_;
+  std::map<uint64_t, action::OpenBatch> open_;  // also those that were delivered
   std::vector<uint64_t> delivered_;
   uint64_t consumed_ = 0;
   std::vector<std::vector<uint64_t>> lists_;  // by epoch: samples delivered, in order
@@ -197,7 +198,6 @@ class World {
   }
 
   std::vector<Action> todo_;
-  std::map<uint64_t, action::OpenBatch> open_;
   std::map<BatchPlace, uint64_t> filled_;  // which sample's bytes are there
 };
 
