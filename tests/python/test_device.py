@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import foreload
-from foreload import _core, _dataloader, _device, _finish, _gpu_decoding, transforms
+from foreload import _core, _dataloader, _delivery, _device, _finish, _gpu_decoding, transforms
 
 Image = pytest.importorskip("PIL.Image")
 torch = pytest.importorskip("torch")
@@ -51,8 +51,8 @@ def test_batches_are_decoded_into_the_tensors_of_torch(folder, monkeypatch):
         made[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 
-    monkeypatch.setattr(_dataloader, "_can_pin", lambda: True)
-    monkeypatch.setattr(_dataloader, "pinned", lambda value: value)
+    monkeypatch.setattr(_dataloader, "can_pin", lambda: True)
+    monkeypatch.setattr(_delivery, "pinned", lambda value: value)
     monkeypatch.setattr(_dataloader, "pinned_memory", memory)
     with_torch = loader_of(folder, pin_memory=True)
     batches = list(with_torch)
