@@ -2,8 +2,10 @@
 //
 // Batches that are decoded on their way: every sample is what the transform gives for its bytes and
 // its place in the run, whoever decodes it and wherever its bytes came from.
+#include <chrono>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -106,6 +108,21 @@ class DecodingTest : public LoaderTest {
 
   std::string chain_;
 };
+
+// A quarter of the usual staging is not for batches; the rest used to hold three of them less some
+// bytes, so that two were decoded ahead instead of three.
+TEST_F(DecodingTest, ThreeBatchesAreDecodedAheadWithTheUsualStaging) {
+  for (uint32_t i = 0; i < 100; ++i) write_file(i, png(20, 17, i));
+  chain_ = R"([{"step": "Resize", "size": [2048, 2048]},
+               {"step": "Normalize", "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]}])";
+  LoaderSettings with = decoding(1, 2);
+  with.batching = {1, false};
+  const auto loader = open(std::move(with));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (loader->stats().engine.ready_batches < 3 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(loader->stats().engine.ready_batches, 3u);
+}
 
 TEST_F(DecodingTest, EverySampleIsWhatTheTransformGives) {
   const auto loader = open(decoding(2, 2));
