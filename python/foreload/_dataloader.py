@@ -261,6 +261,8 @@ class DataLoader:
             pins = self._feed is not None or self.pin_memory
             if compiled is not None and compiled.fixed and pins:
                 settings["make_tensor"] = pinned_memory
+                if self._feed is not None:
+                    self._feed.reserve(pinned_memory, compiled, unit)
             core, give_back = open_engine(settings, ranks, cache, joining)
             own = OrderSampler(core.samples, kind, self.seed, ranks, pad, self._iteration)
         self._core = core

@@ -25,6 +25,10 @@ from foreload._gpu_decoding import GpuDecoding, agree_on, parse_decoder
 # Steps that the loop may be ahead of the device. More keep memory and win nothing; the loop would
 # be held up by the device's own queue a little later.
 STEPS_AHEAD = 2
+# Batches of pinned memory that torch is asked for before the loop begins: what is open in the
+# engine, and what is being copied. Asking for it later would hold up everybody who talks to the
+# device.
+PINNED_BATCHES = 6
 
 
 # A batch in host memory and the numbers of its samples, None at the end; TimeoutError where it
@@ -152,6 +156,15 @@ class DeviceFeed:
             share = agree_on(self.decoding.measure(samples, threads), self.device)
         self.decoding.share = share
         return self.decoding.form
+
+    def reserve(
+        self, make_tensor: Callable[[int], Any], form: _core.CompiledTransform, samples: int
+    ) -> None:
+        """Let torch have enough pinned memory in its pool for batches of so many samples."""
+        import torch
+
+        bytes = samples * math.prod(form.shape) * getattr(torch, form.dtype).itemsize
+        _ = [make_tensor(bytes) for _ in range(PINNED_BATCHES)]  # given back all at once
 
     def restart(self) -> None:
         """Forget what is on its way."""

@@ -294,6 +294,24 @@ def test_batches_are_sent_ahead_and_come_in_order(no_cuda):
     assert received == [1, 2, 3, 4]
 
 
+def test_pinned_memory_is_asked_for_before_the_loop(folder, no_cuda, monkeypatch):
+    sizes = []
+
+    def memory(size):
+        sizes.append(size)
+        return torch.empty(size, dtype=torch.uint8)
+
+    monkeypatch.setattr(_dataloader, "pinned_memory", memory)
+    loader = foreload.DataLoader(
+        folder, batch_size=8, shuffle=False, transform=CROP, device="cuda", num_workers=1
+    )
+    begun = sizes[: _device.PINNED_BATCHES]
+    assert begun == [8 * 3 * 32 * 32] * _device.PINNED_BATCHES
+    list(loader)
+    assert set(sizes) == set(begun)  # batches of the engine fit what is in the pool
+    loader.close()
+
+
 def test_an_error_waits_for_its_turn(no_cuda):
     feed, pull = feed_of([1, 2, ValueError("bad"), 3])
     feed.begin(False, False)
