@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "foreload/loader/meeting.h"
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
+#include "foreload/sources/shaped.h"
 
 #include "calls.h"
 #include "endings.h"
@@ -161,6 +163,18 @@ Result<std::unique_ptr<Loader>> in_time(Result<std::unique_ptr<Loader>> opened) 
   return opened;
 }
 
+// The source gives so many bytes per second (0: all it can) and takes so many seconds longer for
+// each read: for benchmarks that want to see on a fast disk what slow storage would do.
+void make_slow(double bandwidth, double latency, LoaderSettings& settings) {
+  if (bandwidth == 0 && latency == 0) return;
+  settings.wrap_source = [bandwidth, latency](auto make, auto answered) {
+    return shape_source(std::move(make),
+                        {.bytes_per_second = bandwidth,
+                         .latency = std::chrono::microseconds(std::llround(latency * 1e6))},
+                        std::move(answered));
+  };
+}
+
 std::unique_ptr<LoaderCore> open_loader(
     const std::filesystem::path& dataset, const std::vector<std::string>& files,
     const std::optional<std::vector<std::string>>& extensions, const std::filesystem::path& index,
@@ -171,8 +185,9 @@ std::unique_ptr<LoaderCore> open_loader(
     std::optional<std::pair<uint32_t, uint32_t>> lane, uint64_t staging,
     const std::shared_ptr<Transform>& transform, unsigned threads, bool skip_bad_samples,
     double deadline, const std::optional<std::filesystem::path>& profile,
-    const std::optional<py::function>& make_tensor, const std::shared_ptr<Meeting>& meeting,
-    uint64_t meeting_number, double join_timeout, double peer_timeout) {
+    const std::optional<py::function>& make_tensor, double source_bandwidth, double source_latency,
+    const std::shared_ptr<Meeting>& meeting, uint64_t meeting_number, double join_timeout,
+    double peer_timeout) {
   LoaderSettings settings;
   settings.dataset = dataset;
   settings.files = files;
@@ -208,6 +223,7 @@ std::unique_ptr<LoaderCore> open_loader(
     tensors = std::make_shared<TensorMemory>(*make_tensor);
     settings.decoded_memory = [tensors] { return TensorMemory::allocator(tensors); };
   }
+  make_slow(source_bandwidth, source_latency, settings);
   auto loader = compute([&](SignalWatch& watch) {
     settings.listing_progress = watch.progress();
     if (meeting)
@@ -291,6 +307,7 @@ void register_loader(py::module_& module) {
              py::arg("disks"), py::arg("lane") = std::nullopt, py::arg("staging"),
              py::arg("transform") = nullptr, py::arg("threads") = 0, py::arg("skip_bad_samples"),
              py::arg("deadline"), py::arg("profile"), py::arg("make_tensor") = std::nullopt,
+             py::arg("source_bandwidth") = 0.0, py::arg("source_latency") = 0.0,
              py::arg("meeting") = nullptr, py::arg("meeting_number") = 0,
              py::arg("join_timeout") = 60.0, py::arg("peer_timeout") = 10.0);
 }

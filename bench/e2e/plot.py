@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what train_resnet50.py and loss_curves.py measured.
+"""Draws what train_resnet50.py and slow_source.py measured; one panel for each that is given.
 
-    python bench/e2e/plot.py --eager eager.json --compiled compiled.json --losses losses.json \\
-        --out docs/gpu.svg
+python bench/e2e/plot.py --train train.json --slow slow.json --out docs/gpu.svg
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import matplotlib
 
 matplotlib.use("svg")
 from matplotlib import pyplot as plt
+from slow_source import accuracy_of
 
 NAMES = {
     "none": "no input",
@@ -31,53 +31,66 @@ COLOURS = {
     "gpu": "#8cc7a1",
     "torch": "#d1495b",
 }
+GROUPS = {"eager": "eager", "compiled": "torch.compile"}
 
 
-def bars(axes: Any, measured: dict[str, dict[str, Any]]) -> None:
+def bars(axes: Any, found: dict[str, Any]) -> None:
     """Images per second by input, one group for each way to run the network."""
-    for group, found in enumerate(measured.values()):
-        rates = {r["input"]: r["images_per_second"] for r in found["results"]}
+    groups = [part for part in GROUPS if part in found["parts"]]
+    highest = 0.0
+    for group, part in enumerate(groups):
+        rates = {r["input"]: r["images_per_second"] for r in found["parts"][part]}
         for place, kind in enumerate(kind for kind in NAMES if kind in rates):
             x = group + (place - 2) * 0.17
             axes.bar(x, rates[kind], 0.16, color=COLOURS[kind])
-            axes.text(x, rates[kind] + 60, f"{rates[kind]:,.0f}", ha="center", fontsize=7)
-    axes.set_xticks(range(len(measured)), list(measured))
+            axes.text(x, rates[kind], f"{rates[kind]:,.0f}", ha="center", va="bottom", fontsize=7)
+            highest = max(highest, rates[kind])
+    axes.set_xticks(range(len(groups)), [GROUPS[part] for part in groups])
     handles = [plt.Rectangle((0, 0), 1, 1, color=COLOURS[kind]) for kind in NAMES]
     axes.legend(handles, list(NAMES.values()), fontsize=7, frameon=False, loc="upper left")
     axes.set_ylabel("images per second")
-    axes.set_title("ResNet-50, bfloat16, batch 256, one H200, 16 cores", fontsize=9)
+    axes.set_ylim(0, 1.35 * highest)
+    axes.set_title(
+        f"ResNet-50, bfloat16, batch {found['batch']}, {found['gpu']}, {found['cpus']} cores",
+        fontsize=9,
+    )
 
 
-def curves(axes: Any, runs: dict[str, Any]) -> None:
+def curves(axes: Any, found: dict[str, Any]) -> None:
     """Accuracy over wall-clock time."""
+    window = found["comparison"]["window"]
     for name, colour in (("torch", COLOURS["torch"]), ("foreload", COLOURS["cpu"])):
-        run = runs[name]
-        accuracy = [100 * share for share in run["accuracy"]]
-        axes.plot(run["seconds"], accuracy, "o-", color=colour, label=name)
-    axes.set_xlabel("seconds")
-    axes.set_ylabel("accuracy in the epoch (%)")
-    axes.set_title("ResNet-18 on 10 generated classes, same order", fontsize=9)
+        seconds, shares = zip(*accuracy_of(found["runs"][name], window), strict=True)
+        label = {"torch": "torch DataLoader", "foreload": "foreload"}[name]
+        axes.plot(seconds, [100 * share for share in shares], color=colour, label=label)
+        for end in found["runs"][name]["epochs"]:
+            axes.axvline(end, color=colour, alpha=0.15, linewidth=1)
+    rate = found["source"]["bytes_per_second"] / 1e6
+    axes.set_xlabel("seconds (thin lines: ends of epochs)")
+    axes.set_ylabel("accuracy (%)")
+    axes.set_title(f"learning from a source of {rate:g} MB/s, same order", fontsize=9)
     axes.legend(fontsize=7, frameon=False, loc="lower right")
     axes.set_ylim(0, 100)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--eager", type=Path, required=True)
-    parser.add_argument("--compiled", type=Path, required=True)
-    parser.add_argument("--losses", type=Path, required=True)
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--train", type=Path, default=None)
+    parser.add_argument("--slow", type=Path, default=None)
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
+    drawn = [
+        (draw, json.loads(file.read_text()))
+        for draw, file in ((bars, given.train), (curves, given.slow))
+        if file is not None
+    ]
     plt.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "foreload", "font.size": 8}
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), width_ratios=[3, 2])
-    measured = {
-        "eager": json.loads(given.eager.read_text()),
-        "torch.compile": json.loads(given.compiled.read_text()),
-    }
-    bars(left, measured)
-    left.set_ylim(0, 9500)
-    curves(right, json.loads(given.losses.read_text()))
-    for axes in (left, right):
+    widths = [3 if draw is bars else 2 for draw, _ in drawn]
+    figure, panels = plt.subplots(
+        1, len(drawn), figsize=(2 * sum(widths), 3.6), width_ratios=widths, squeeze=False
+    )
+    for axes, (draw, found) in zip(panels[0], drawn, strict=True):
+        draw(axes, found)
         axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(given.out, metadata={"Date": None})

@@ -296,6 +296,8 @@ def open_loader(
     deadline: float,
     profile: str | None,
     make_tensor: Callable[[int], Any] | None = None,
+    source_bandwidth: float = 0,
+    source_latency: float = 0,
     meeting: Meeting | None = None,
     meeting_number: int = 0,
     join_timeout: float = 60,
