@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,12 @@ def opened_with(**settings: Any) -> Iterator[None]:
         _core.open_loader = plain
 
 
-def nothing(work: Work) -> Iterator[Any]:
-    """The same batch every step."""
-    images = torch.randn(work.batch, 3, work.size, work.size, dtype=torch.bfloat16)
-    images = images.to(work.device, memory_format=torch.channels_last)
-    labels = torch.randint(work.classes, (work.batch,)).to(work.device)
-    for _ in range(work.steps):
-        yield images, labels
+def one_batch(work: Work) -> Any:
+    images = torch.randn(
+        work.batch, 3, work.size, work.size, dtype=torch.bfloat16, device=work.device
+    )
+    labels = torch.randint(work.classes, (work.batch,), device=work.device)
+    return images.contiguous(memory_format=torch.channels_last), labels
 
 
 def foreload_loader(work: Work, decoder: str = "cpu", **given: Any) -> foreload.DataLoader:
@@ -117,9 +117,10 @@ def on_device(batches: Any, work: Work) -> Iterator[Any]:
 
 
 def epochs_of(kind: str, loader: Any, work: Work, count: int) -> Iterator[Iterator[Any]]:
+    same = one_batch(work) if kind == "none" else None
     for _ in range(count):
         if kind == "none":
-            yield nothing(work)
+            yield repeat(same, work.steps)
         elif kind == "torch":
             yield on_device(loader, work)
         else:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from networks import Training
+from networks import Training, warm_up
 from pictures import Course
 
 # How far above the difference of two runs of the same kind a third one may lie: two runs show one
@@ -29,11 +29,10 @@ from pictures import Course
 SLACK = 1.5
 
 
-def train(epochs: Iterator[Iterator[Any]], classes: int, device: str) -> dict[str, Any]:
-    training = Training("small", classes, device, decay=1e-4)
+def train(epochs: Iterator[Iterator[Any]], training: Training) -> dict[str, Any]:
     losses, right, seen, begin = [], [], [], time.perf_counter()
     for epoch in epochs:
-        hits, count = torch.zeros((), device=device), 0
+        hits, count = torch.zeros((), device=training.device), 0
         for images, labels in epoch:
             loss, scores = training.step(images, labels)
             losses.append(loss)
@@ -70,13 +69,16 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     device = "cpu" if given.dry else "cuda"
     course = Course(given.folder, device, given.size, given.batch, given.epochs, given.workers)
+    network = "smaller" if given.dry else "small"
+    warm_up(network, given.classes, device, given.batch, given.size)
     runs: dict[str, Any] = {}
     for name, epochs in (
         ("torch", course.from_torch),
         ("torch again", course.from_torch),
         ("foreload", course.from_foreload),
     ):
-        runs[name] = train(epochs(), given.classes, device)
+        training = Training(network, given.classes, device, decay=1e-4)
+        runs[name] = train(epochs(), training)
         accuracy = ", ".join(f"{share:.1%}" for share in runs[name]["accuracy"])
         print(
             f"{name:12} accuracy by epoch {accuracy}; {runs[name]['seconds'][-1]:.1f} s", flush=True

@@ -72,9 +72,10 @@ class Gpu:
 
     def allocations(self) -> tuple[int, int]:
         """Calls of cudaMalloc and of cudaHostAlloc so far."""
+        memory: Any = torch.cuda.memory
         return (
-            torch._C._cuda_memoryStats(torch.cuda.current_device())["num_device_alloc"],
-            torch._C._cuda_hostMemoryStats()["num_host_alloc"],
+            memory.memory_stats_as_nested_dict().get("num_device_alloc", 0),
+            memory.host_memory_stats_as_nested_dict().get("num_host_alloc", 0),
         )
 
     def copy_bytes_per_second(self) -> float:

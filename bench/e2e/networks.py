@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -61,7 +63,12 @@ def resnet50(classes: int) -> nn.Module:
     return made
 
 
-NETWORKS = {"resnet50": resnet50, "tiny": tiny, "small": small_resnet}
+NETWORKS: dict[str, Callable[[int], nn.Module]] = {
+    "resnet50": resnet50,
+    "tiny": tiny,
+    "small": small_resnet,
+    "smaller": partial(small_resnet, width=8),  # for dry runs
+}
 
 
 class Training:
@@ -70,6 +77,7 @@ class Training:
     def __init__(
         self, network: str, classes: int, device: str, compiled: bool = False, decay: float = 0.0
     ) -> None:
+        self.device = device
         torch.manual_seed(0)
         torch.backends.cudnn.benchmark = True
         self.model: Any = NETWORKS[network](classes).to(device, torch.bfloat16)
@@ -87,3 +95,14 @@ class Training:
         loss.backward()
         self.optimizer.step()
         return loss.detach(), scores.detach()
+
+
+def warm_up(network: str, classes: int, device: str, batch: int, size: int) -> None:
+    """Let torch prepare whatever it does once, before somebody looks at the clock."""
+    training = Training(network, classes, device)
+    images = torch.zeros(batch, 3, size, size, dtype=torch.bfloat16)
+    images = images.to(device, memory_format=torch.channels_last)
+    labels = torch.zeros(batch, dtype=torch.int64, device=device)
+    for _ in range(2):
+        loss, _ = training.step(images, labels)
+    loss.item()

@@ -146,6 +146,7 @@ summary() {
 photos=(--mean-size 110KB --pixels 500x375)
 many=20480 few=5120 classes=100 small=() small_train=() small_slow=()
 if [ -n "$dry" ]; then
+  export OMP_NUM_THREADS=1
   photos=(--mean-size 8KB --pixels 96x72)
   many=32 few=32 classes=4
   small=(--dry --batch 8 --size 32 --epochs 2 --workers 2)
@@ -160,7 +161,7 @@ else
 fi
 # Seconds that a step may take at most.
 declare -A limits=([prepare]=240 [tests]=120 [eager]=200 [tiny]=100 [compiled]=270 [steps]=200
-  [first]=180 [losses]=120 [slow]=200 [ddp]=60 [summary]=20)
+  [first]=180 [losses]=120 [slow]=200 [ddp]=100 [summary]=20)
 
 case ${1:-} in
   pack)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from inputs import opened_with
-from networks import Training
+from networks import Training, warm_up
 from pictures import Bucket, Course
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
@@ -36,9 +36,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
 from slowfs import SlowFs, find_program, why_not
 
 
-def train(epochs: Iterator[Iterator[Any]], classes: int, device: str) -> dict[str, Any]:
+def train(epochs: Iterator[Iterator[Any]], training: Training) -> dict[str, Any]:
     """Seconds since the start, right answers and images, for each step; ends of epochs."""
-    training = Training("small", classes, device, decay=1e-4)
     steps, ends, begin = [], [], time.perf_counter()
     for epoch in epochs:
         for images, labels in epoch:
@@ -51,6 +50,7 @@ def train(epochs: Iterator[Iterator[Any]], classes: int, device: str) -> dict[st
 
 def learn(name: str, course: Course, given: argparse.Namespace, mounted: bool) -> dict[str, Any]:
     """One loader's run, from a source of its own that is as slow as the other's."""
+    network = "smaller" if given.dry else "small"
     with ExitStack() as stack:
         slow, bucket = None, None
         if mounted:
@@ -58,7 +58,7 @@ def learn(name: str, course: Course, given: argparse.Namespace, mounted: bool) -
                 SlowFs(
                     Path(course.folder),
                     given.slowfs,
-                    bandwidth=int(given.rate),
+                    bandwidth=f"{int(given.rate)}B",
                     open_ms=1e3 * given.latency,
                 )
             )
@@ -70,7 +70,7 @@ def learn(name: str, course: Course, given: argparse.Namespace, mounted: bool) -
                 opened_with(source_bandwidth=given.rate, source_latency=given.latency)
             )
         epochs = course.from_torch(bucket) if name == "torch" else course.from_foreload()
-        run = train(epochs, given.classes, course.device)
+        run = train(epochs, Training(network, given.classes, course.device, decay=1e-4))
         if slow is not None:
             run["bytes_read"] = slow.counters()["read_bytes"]
         return run
@@ -129,6 +129,8 @@ def main(arguments: list[str] | None = None) -> None:
     if given.source == "mount" and reason is not None:
         sys.exit(f"no slow file system: {reason}")
     course = Course(given.folder, device, given.size, given.batch, given.epochs, given.workers)
+    network = "smaller" if given.dry else "small"
+    warm_up(network, given.classes, device, given.batch, given.size)
     bytes = sum(file.stat().st_size for file in Path(given.folder).rglob("*") if file.is_file())
     found: dict[str, Any] = {
         "source": {

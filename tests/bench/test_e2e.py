@@ -23,7 +23,7 @@ import plot
 import slow_source
 import torch
 import train_resnet50
-from inputs import Work, foreload_loader, opened_with, read_rate
+from inputs import Work, foreload_loader, lower_decoders, opened_with, read_rate
 from loss_curves import verdict_of
 from pictures import Bucket
 from slow_source import accuracy_of, compare
@@ -187,6 +187,7 @@ def test_a_known_source_is_as_slow_as_it_says(photos):
     assert len(list(loader)) == 4
     assert time.monotonic() - begin >= 0.2  # of the 0.25 s that the last batch takes
     assert "shaped" in loader.stats()["source"]
+    assert lower_decoders(1) >= loader.num_workers
     loader.close()
     assert "shaped" not in foreload_loader(work).stats()["source"]
 
