@@ -5,7 +5,7 @@ A step is the time from the end of the step before to its own end, on the GPU. I
 
     loop      the GPU had nothing to do, and the loop had not asked for the next batch yet
     input     ... it had asked, and waited for the batch
-    copy      ... it had the batch, but the batch was not on the GPU
+    copy      ... it had the batch, but the batch was not on the GPU, or not normalised there
     compute   the GPU worked, or waited for the loop to give it more of this step
 
 which add up. `input` is waiting for decoding where threads were busy decoding, for reading else.
@@ -228,7 +228,8 @@ def figures_of(log: Log, batch: int, first: int = 1) -> dict[str, Any]:
             "longest": 1e3 * steps[-1],
             "longest_of_median": steps[-1] / median,
             "from_epoch_to_epoch": max(
-                (1e3 * (b.steps[0].end - a.steps[-1].end) for a, b in pairwise(steady)), default=0.0
+                (1e3 * (b.steps[0].end - a.steps[-1].end) for a, b in pairwise(log.epochs)),
+                default=0.0,
             ),
         },
         "long_steps": long_steps(log, first, median),

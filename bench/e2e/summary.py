@@ -142,6 +142,12 @@ def goals_of(train: dict[str, Any]) -> Iterator[Goal]:
                 longest and longest <= LONGEST,
                 f"{longest:.2f} x, without input {none:.2f} x" if longest else "",
             )
+            pause = r and r["step_ms"]["from_epoch_to_epoch"] / r["step_ms"]["median"]
+            yield (
+                f"{part}, {kind}: no pause between epochs ({LONGEST} x a step)",
+                pause and pause <= LONGEST,
+                f"{pause:.2f} x" if pause else "",
+            )
             first = r and r["first_batch_seconds"]
             yield (
                 f"{part}, {kind}: first batch within {FIRST_BATCH:g} s",
