@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <future>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -67,6 +68,32 @@ TEST(NeighboursProcesses, MemoryIsReadWhileItsOwnerIsStoppedAndAfterItsDeath) {
   }
   owner.kill_and_wait();
   for (uint64_t sample = 0; sample < 20; ++sample) EXPECT_TRUE(reads(*views[1], sample));
+}
+
+// Nothing is owed and nothing is sent: the end of its socket tells.
+TEST(NeighboursProcesses, ADeadNeighbourIsMissedAtOnceAndAStoppedOneIsNot) {
+  Neighbours neighbours = two_neighbours(0);
+  neighbours.job += " of " + std::to_string(::getpid());
+  for (const bool has_memory : {true, false}) {
+    if (!has_memory) neighbours.sharing.clear();
+    Child owner([&](const Child::Say& say) {
+      const auto tier = tier_with(0, 20);
+      const SharedTiers shared(neighbours, 1, *tier);
+      say("published");
+      sleep_for_ever();
+    });
+    ASSERT_EQ(owner.hear(), "published");
+    const auto own = tier_with(0, 0);
+    std::promise<uint32_t> gone;
+    auto missed = gone.get_future();
+    SharedTiers shared(neighbours, 0, *own, [&gone](uint32_t rank) { gone.set_value(rank); });
+    EXPECT_EQ(shared.fetch(neighbours, 2, kSamples, kPlan, kPatience)[1] != nullptr, has_memory);
+    owner.stop();
+    EXPECT_EQ(missed.wait_for(milliseconds(50)), std::future_status::timeout);
+    owner.kill_and_wait();
+    ASSERT_EQ(missed.wait_for(kPatience), std::future_status::ready);
+    EXPECT_EQ(missed.get(), 1u);
+  }
 }
 
 TEST(NeighboursProcesses, NothingIsLeftWhenTheyAreKilled) {

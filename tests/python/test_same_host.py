@@ -142,6 +142,26 @@ def test_what_a_killed_rank_held_is_read_once_more(
         assert max(epoch["batch_wait_ms"]["max"] for epoch in rank["epochs"]) < 12_000
 
 
+def test_a_rank_that_nobody_asks_is_missed_when_it_is_killed(
+    program: str, data: Path, tmp_path: Path
+) -> None:
+    """In file order every rank reads its own samples again: nothing passes between them."""
+    memory = f"{int(1.1 * total(data))}B"
+    launched = launch(program, data, tmp_path, 2, "", "--memory", memory, "--order", "sequential")
+    try:
+        wait_until(lambda: min(epochs_of(tmp_path, rank) for rank in (0, 1)) >= 1, launched)
+        os.kill(process_of(launched, 1), signal.SIGKILL)
+        # Whoever does not miss it waits a minute and more for its report.
+        output, errors = launched.communicate(timeout=50)
+    finally:
+        if launched.poll() is None:
+            os.killpg(launched.pid, signal.SIGKILL)
+            launched.communicate()
+    report = json.loads(output)
+    assert report["ranks"][1] is None, errors
+    assert report["ranks"][0]["dead_peers"] == [1]
+
+
 def test_another_host_name_makes_them_talk(program: str, data: Path) -> None:
     result = talk(program, data)
     assert result.returncode == 0, result.stderr

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <random>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -50,8 +51,9 @@ Result<Neighbours> find_neighbours(const JoinSettings& join, uint32_t rank, uint
   return neighbours;
 }
 
-SharedTiers::SharedTiers(const Neighbours& neighbours, uint32_t rank, const MemoryTier& own) {
-  auto shared = SharedMemory::open(neighbours.job, rank);
+SharedTiers::SharedTiers(const Neighbours& neighbours, uint32_t rank, const MemoryTier& own,
+                         SharedMemory::Gone gone) {
+  auto shared = SharedMemory::open(neighbours.job, rank, std::move(gone));
   if (!shared) {
     warnings_.push_back(shared.error().message);
     return;
@@ -68,10 +70,15 @@ std::vector<std::shared_ptr<const MemoryView>> SharedTiers::fetch(
   std::vector<std::shared_ptr<const MemoryView>> views(ranks);
   if (!shared_) return views;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
+  auto left = [deadline] {
+    const auto time = deadline - std::chrono::steady_clock::now();
+    return std::max(std::chrono::ceil<std::chrono::milliseconds>(time),
+                    std::chrono::milliseconds(0));
+  };
+  // Who cannot be watched is missed when it owes something, like any other peer.
+  for (const uint32_t rank : neighbours.ranks) (void)shared_->watch(rank, left());
   for (const uint32_t rank : neighbours.sharing) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    auto memory = shared_->fetch(rank, std::max(left, std::chrono::milliseconds(0)));
+    auto memory = shared_->fetch(rank, left());
     if (!memory) {
       warnings_.push_back(memory.error().message);
       continue;

@@ -36,8 +36,10 @@ Result<Neighbours> find_neighbours(const JoinSettings& join, uint32_t rank, uint
 
 class SharedTiers {
  public:
-  // Lets the neighbours have this rank's memory tier.
-  SharedTiers(const Neighbours& neighbours, uint32_t rank, const MemoryTier& own);
+  // Lets the neighbours have this rank's memory tier. `gone` hears of neighbours that have ended,
+  // at once, after fetch().
+  SharedTiers(const Neighbours& neighbours, uint32_t rank, const MemoryTier& own,
+              SharedMemory::Gone gone = {});
 
   // Their memory, by rank of `ranks`, null where there is none. Waits for those that have not
   // published theirs yet.

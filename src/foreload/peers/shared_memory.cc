@@ -14,7 +14,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -101,14 +103,18 @@ int read_answer(int connection, Clock::time_point deadline) {
 
 class UnixSharedMemory final : public SharedMemory {
  public:
-  UnixSharedMemory(std::string job, int listener)
-      : job_(std::move(job)), listener_(listener), end_(::eventfd(0, EFD_CLOEXEC)) {
+  UnixSharedMemory(std::string job, int listener, Gone gone)
+      : job_(std::move(job)),
+        listener_(listener),
+        gone_(std::move(gone)),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     thread_ = start_own_thread("fl-shared-mem", [this] { serve(); });
   }
   ~UnixSharedMemory() override {
-    ::eventfd_write(end_, 1);
+    ending_ = true;
+    ::eventfd_write(wake_, 1);
     thread_.join();
-    ::close(end_);
+    ::close(wake_);
     ::close(listener_);
     if (memory_ >= 0) ::close(memory_);
   }
@@ -133,29 +139,26 @@ class UnixSharedMemory final : public SharedMemory {
 
   Result<SharedDescriptor> fetch(uint32_t rank, std::chrono::milliseconds timeout) override {
     const auto deadline = Clock::now() + timeout;
-    const Address address = address_of(job_, rank);
-    std::chrono::milliseconds pause(1);
-    for (;;) {
-      int memory = -1;
-      const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-      if (::connect(fd, raw(address), address.size) == 0) {
-        if (!same_user(fd)) {
-          ::close(fd);
-          return foreign(rank, "it belongs to another user");
-        }
-        memory = read_answer(fd, deadline);
-      }
-      ::close(fd);
+    for (std::chrono::milliseconds pause(1);; pause = longer(pause)) {
+      FORELOAD_TRY(const SharedDescriptor connection, connect(rank, deadline));
+      const int memory = read_answer(connection.get(), deadline);
       if (memory >= 0) return checked(rank, SharedDescriptor(memory));
-      if (memory == -2 || Clock::now() + pause >= deadline) {
-        return fail(
-            ErrorKind::cancelled,
-            fmt::format("rank {} did not give its memory in time; it is read over the network",
-                        rank));
-      }
+      if (memory == -2 || Clock::now() + pause >= deadline) return nothing_from(rank);
       std::this_thread::sleep_for(pause);
-      pause = std::min(2 * pause, std::chrono::milliseconds(50));
     }
+  }
+
+  Result<void> watch(uint32_t rank, std::chrono::milliseconds timeout) override {
+    const auto deadline = Clock::now() + timeout;
+    FORELOAD_TRY(SharedDescriptor connection, connect(rank, deadline));
+    // A descriptor that nobody takes would keep the memory alive.
+    const SharedDescriptor answered(read_answer(connection.get(), deadline));
+    {
+      std::lock_guard lock(mutex_);
+      watched_.push_back({rank, std::move(connection)});
+    }
+    ::eventfd_write(wake_, 1);
+    return {};
   }
 
  private:
@@ -172,22 +175,78 @@ class UnixSharedMemory final : public SharedMemory {
     if (seals < 0 || (seals & kSeals) != kSeals) return foreign(rank, "its size is not sealed");
     return memory;
   }
-  void serve() {
-    for (;;) {
-      pollfd polled[] = {{end_, POLLIN, 0}, {listener_, POLLIN, 0}};
-      if (::poll(polled, 2, -1) < 0 && errno != EINTR) return;
-      if (polled[0].revents != 0) return;
-      const int connection = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-      if (connection < 0) continue;
-      if (same_user(connection)) answer(connection, memory_);
-      ::close(connection);
+  static std::chrono::milliseconds longer(std::chrono::milliseconds pause) {
+    return std::min(2 * pause, std::chrono::milliseconds(50));
+  }
+  static tl::unexpected<Error> nothing_from(uint32_t rank) {
+    return fail(
+        ErrorKind::cancelled,
+        fmt::format("rank {} did not give its memory in time; it is read over the network", rank));
+  }
+  // Waits until somebody listens there.
+  Result<SharedDescriptor> connect(uint32_t rank, Clock::time_point deadline) const {
+    const Address address = address_of(job_, rank);
+    for (std::chrono::milliseconds pause(1);; pause = longer(pause)) {
+      SharedDescriptor connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (::connect(connection.get(), raw(address), address.size) == 0) {
+        if (same_user(connection.get())) return connection;
+        return foreign(rank, "it belongs to another user");
+      }
+      if (Clock::now() + pause >= deadline) return nothing_from(rank);
+      std::this_thread::sleep_for(pause);
     }
   }
 
+  void serve() {
+    std::vector<SharedDescriptor> visitors;  // kept until they go: they may watch this rank
+    while (!ending_) {
+      std::vector<pollfd> polled{{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
+      for (const SharedDescriptor& visitor : visitors) polled.push_back({visitor.get(), 0, 0});
+      {
+        std::lock_guard lock(mutex_);
+        for (const Watched& watched : watched_) polled.push_back({watched.connection.get(), 0, 0});
+      }
+      if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) return;
+      eventfd_t woken = 0;
+      ::eventfd_read(wake_, &woken);
+      // A hang-up is reported whether it was asked for or not.
+      auto has_gone = [&polled](const SharedDescriptor& other) {
+        return std::any_of(polled.begin() + 2, polled.end(), [&other](const pollfd& entry) {
+          return entry.fd == other.get() && entry.revents != 0;
+        });
+      };
+      std::erase_if(visitors, has_gone);
+      for (const uint32_t rank : take_gone(has_gone))
+        if (gone_) gone_(rank);
+      SharedDescriptor visitor(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
+      if (visitor.get() < 0 || !same_user(visitor.get())) continue;
+      answer(visitor.get(), memory_);
+      visitors.push_back(std::move(visitor));
+    }
+  }
+  template <class HasGone>
+  std::vector<uint32_t> take_gone(const HasGone& has_gone) {
+    std::lock_guard lock(mutex_);
+    std::vector<uint32_t> ranks;
+    for (const Watched& watched : watched_)
+      if (has_gone(watched.connection)) ranks.push_back(watched.rank);
+    std::erase_if(watched_, [&](const Watched& watched) { return has_gone(watched.connection); });
+    return ranks;
+  }
+
+  struct Watched {
+    uint32_t rank;
+    SharedDescriptor connection;
+  };
+
   const std::string job_;
   const int listener_;
-  const int end_;
+  const Gone gone_;
+  const int wake_;
+  std::atomic<bool> ending_ = false;
   std::atomic<int> memory_ = -1;
+  std::mutex mutex_;  // guards the next
+  std::vector<Watched> watched_;
   std::thread thread_;
 };
 
@@ -207,7 +266,8 @@ uint64_t host_number(const std::string& name) {
   return std::max<uint64_t>(1, checksum64(std::as_bytes(std::span(text))));
 }
 
-Result<std::unique_ptr<SharedMemory>> SharedMemory::open(const std::string& job, uint32_t rank) {
+Result<std::unique_ptr<SharedMemory>> SharedMemory::open(const std::string& job, uint32_t rank,
+                                                         Gone gone) {
   const Address address = address_of(job, rank);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0 || ::bind(fd, raw(address), address.size) != 0 || ::listen(fd, 512) != 0) {
@@ -224,7 +284,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::open(const std::string& job,
                 fmt::format("cannot open the Unix socket of rank {} for shared memory: {}", rank,
                             std::strerror(error)));
   }
-  return std::make_unique<UnixSharedMemory>(job, fd);
+  return std::make_unique<UnixSharedMemory>(job, fd, std::move(gone));
 }
 
 }  // namespace foreload

@@ -4,13 +4,14 @@
 // it, maps it and reads, without its owner doing anything: also while the owner is stopped. What
 // lies where in the memory is not known here. The descriptor passes over a Unix socket in the
 // abstract namespace, between processes of the same user only, and nothing of it is left when a
-// process dies.
+// process dies. The end of a connection tells at once that a process has died.
 //
 // Any thread may call.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -42,9 +43,14 @@ class SharedDescriptor {
 
 class SharedMemory {
  public:
+  // A rank that was watched is there no more: its process has died, or let go of its SharedMemory.
+  // Once a rank, from a thread of this object's.
+  using Gone = std::function<void(uint32_t rank)>;
+
   // `job` is the same on all ranks of a job and no other job's. Fails with `invalid` if this rank
   // of this job is there already, `unreadable` if the system refuses.
-  static Result<std::unique_ptr<SharedMemory>> open(const std::string& job, uint32_t rank);
+  static Result<std::unique_ptr<SharedMemory>> open(const std::string& job, uint32_t rank,
+                                                    Gone gone = {});
   // Mapped memory stays, here and where it was fetched.
   virtual ~SharedMemory() = default;
 
@@ -55,6 +61,8 @@ class SharedMemory {
   // changes. Fails with `cancelled` when the time is over, `invalid` if what answers is not this
   // user's or not sealed.
   virtual Result<SharedDescriptor> fetch(uint32_t rank, std::chrono::milliseconds timeout) = 0;
+  // Tells `gone` when that rank is. Fails as fetch() does if nobody is there.
+  virtual Result<void> watch(uint32_t rank, std::chrono::milliseconds timeout) = 0;
 };
 
 }  // namespace foreload
