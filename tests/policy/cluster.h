@@ -146,7 +146,7 @@ class Cluster {
         later(time + RunTime(cluster.random_() % time.count()), [this, sample, id = a.request] {
           if (!reads.contains(id) || dead) return;
           ++cluster.source_reads_[sample];
-          end_read(id, ReadEnd::ok);
+          end_read(id, cluster.unreadable_.contains(sample) ? ReadEnd::permanent : ReadEnd::ok);
         });
       } else if (a.from.kind == Origin::Kind::tier) {
         later(std::chrono::microseconds(50), [this, sample, a] {
@@ -306,6 +306,9 @@ class Cluster {
       // The peer sees numbers that are unique among all senders.
       send(a.rank, event::PeerPush{rank, a.sample, a.push});
     }
+    void carry(action::TellUnread& a) {
+      send(a.rank, event::PeerPush{rank, a.sample, kNoPush, false});
+    }
     void carry(action::EndPush& a) { EXPECT_EQ(held.erase(a.push), 1u); }
     void carry(action::AnswerPush& a) { send(a.rank, event::PushAnswered{a.push, a.end}); }
     void carry(action::Ping& a) {
@@ -396,6 +399,7 @@ class Cluster {
   std::priority_queue<Due> agenda_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<uint64_t, uint64_t> source_reads_;
+  std::set<uint64_t> unreadable_;  // samples that the source cannot give
   uint64_t pushes_ = 0;
   std::function<void(uint32_t from, uint32_t to)> on_push_;  // as one leaves
   uint64_t requests_ = 0;

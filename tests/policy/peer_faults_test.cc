@@ -197,6 +197,54 @@ TEST(PeerFault, OwnerEvictsWhileAPeerReads) {
   }
 }
 
+// Cut off from all others at once: what one of the dead should have adopted is not asked for there.
+TEST(PeerFault, CutOffFromSeveralAtOnce) {
+  for (const uint32_t others : {2u, 3u, 4u}) {
+    const auto plan = plan_of_ranks(1 + others, 5, 4000);
+    Cluster cluster(plan, narrow());
+    cluster.once(in_epoch(cluster, 0, 2), [&] {
+      for (uint32_t other = 1; other <= others; ++other) cluster.cut(0, other);
+    });
+    cluster.run();
+    expect_good(cluster, {0, 1, 2}, seconds(11));
+    EXPECT_EQ(dead_for(cluster, 0), others);
+  }
+}
+
+// The heir has died too, a moment before it is asked: the sample does not wait for both.
+TEST(PeerFault, TheHeirIsSilentToo) {
+  const auto plan = plan_of_ranks(3, 5, 4000);
+  ClusterSettings settings = narrow();
+  settings.in_step = false;
+  Cluster cluster(plan, settings);
+  cluster.once(in_epoch(cluster, 0, 2), [&] {
+    cluster.kill(1);
+    // Nothing tells that the first is dead; the transport notices it late.
+    cluster.at(cluster.now_ + milliseconds(9500), [&] {
+      cluster.kill(2);
+      cluster.ranks_[0]->tell(event::PeerDown{1});
+    });
+  });
+  cluster.run();
+  expect_good(cluster, {0}, seconds(12));
+  EXPECT_EQ(dead_for(cluster, 0), 2u);
+}
+
+// Whoever should push a sample and cannot read it says so: its owner, and who asked the owner, wait
+// for nothing.
+TEST(PeerFault, ASampleThatItsFirstReaderCannotRead) {
+  const auto plan = plan_of_ranks(3, 3, 4000);
+  ClusterSettings settings = narrow();
+  settings.policy.skip_bad_samples = true;
+  Cluster cluster(plan, settings);
+  for (uint64_t sample = 0; sample < kSamples; sample += 17) cluster.unreadable_.insert(sample);
+  cluster.run();
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(cluster.ranks_[rank]->lists.size(), 3u);
+    EXPECT_LT(cluster.ranks_[rank]->longest_wait, seconds(1)) << "rank " << rank;
+  }
+}
+
 TEST(PeerFault, OneThatNeverSaysAnything) {
   const auto plan = plan_of_ranks(4, 4, 3800);
   Cluster cluster(plan, {});

@@ -81,6 +81,20 @@ TEST(Peers, WhatDisksHoldIsNotReadAgain) {
   EXPECT_EQ(cluster.source_reads(), 0u);
 }
 
+// Second copies too: whoever has one asks nobody.
+TEST(Peers, ReplicasOnDisksAreFoundAgain) {
+  Job job = cluster_job(2, 3, 0);
+  job.tiers = {{{"memory", 0, 2}, {"disk", 2000, 1}}};
+  for (uint64_t sample = 0; sample < 20; ++sample)
+    for (uint32_t rank = 0; rank < 2; ++rank) job.held.push_back({sample, rank, 1});
+  const auto plan = plan_of(job, *Sizes::uniform(20, 100));
+  Cluster cluster(plan, {});
+  cluster.run();
+  for (uint32_t rank = 0; rank < 2; ++rank) cluster.expect_lists(rank);
+  EXPECT_EQ(cluster.source_reads(), 0u);
+  EXPECT_EQ(cluster.requests_, 0u);
+}
+
 TEST(Peers, SurvivorsOfAKillGetTheirSamplesInTime) {
   const auto plan = plan_of(cluster_job(4, 5, 2600), *Sizes::uniform(100, 100));
   Cluster cluster(plan, {});

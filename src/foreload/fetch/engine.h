@@ -218,6 +218,7 @@ class Engine {
   void carry(action::HoldPush& a);
   void carry(action::SendPush& a);
   void carry(action::EndPush& a) { pushes_.erase(a.push); }
+  void carry(action::TellUnread& a);
   void carry(action::PlacePushed& a);
   void carry(action::AnswerPush& a);
   void carry(action::Ping& a) { parts_.peers->ping(a.rank); }

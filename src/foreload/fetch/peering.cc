@@ -74,6 +74,10 @@ void Engine::carry(action::SendPush& a) {
   parts_.peers->push(a.rank, a.push, a.sample, payload);
 }
 
+void Engine::carry(action::TellUnread& a) {
+  parts_.peers->push(a.rank, kNoPush, a.sample, {});
+}
+
 void Engine::carry(action::PlacePushed& a) {
   const auto& [bytes, keeper] = pushed_.at({a.rank, a.push});
   place(a.tier, a.sample, bytes, keeper, true);
@@ -154,6 +158,8 @@ void Engine::handle(message::PeerMessage& message) {
   } else if (const auto* push = std::get_if<wire::Push>(&message.message)) {
     if (push->sample >= samples)
       return parts_.peers->answer_push(message.from, push->push, PushEnd::refused);
+    if (push->push == kNoPush)
+      return tell(event::PeerPush{message.from, push->sample, kNoPush, false});
     const bool good = message.intact && push->version == version_of(push->sample);
     if (good) pushed_[{message.from, push->push}] = {message.bytes, std::move(message.keeper)};
     if (!message.intact) {

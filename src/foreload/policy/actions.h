@@ -125,6 +125,11 @@ struct SendPush {
 struct EndPush {
   uint64_t push;
 };
+// Tell the keeper of a sample that it cannot be read here and will not be pushed.
+struct TellUnread {
+  uint32_t rank;
+  uint64_t sample;
+};
 // Keep a sample that a peer has pushed; Placed follows.
 struct PlacePushed {
   uint32_t rank;
@@ -153,7 +158,7 @@ using Action =
                  action::Decode, action::Place, action::Evict, action::Copy, action::Substitute,
                  action::LoseTier, action::Deliver, action::Fail, action::Skip, action::SetTimer,
                  action::CloseBatch, action::Serve, action::Refuse, action::HoldPush,
-                 action::SendPush, action::EndPush, action::PlacePushed, action::AnswerPush,
-                 action::Ping, action::DropPeer>;
+                 action::SendPush, action::EndPush, action::TellUnread, action::PlacePushed,
+                 action::AnswerPush, action::Ping, action::DropPeer>;
 
 }  // namespace foreload

@@ -48,6 +48,9 @@ enum class ReadEnd : uint8_t {
   undecodable
 };
 
+// Stands for "no push": a peer says that a sample cannot be read there.
+inline constexpr uint64_t kNoPush = 0;
+
 // What became of a push.
 enum class PushEnd : uint8_t { kept, refused };
 
@@ -117,7 +120,7 @@ struct Served {
   bool ok;
 };
 // A peer has pushed a sample; its bytes wait until the push is answered. Not `intact`: they are not
-// what was sent.
+// what was sent; with kNoPush, there are none and nobody waits for an answer.
 struct PeerPush {
   uint32_t rank;
   uint64_t sample;

@@ -34,6 +34,23 @@ std::vector<RankCount> counts_of(const ReaderTable& table, uint64_t sample) {
 
 }  // namespace
 
+uint32_t replica_tier(const Plan& plan, uint32_t rank, uint64_t sample) {
+  const HoldingRule& rule = plan.placement().holdings();
+  const ReaderTable* table = plan.table();
+  if (rule.empty() || table == nullptr || plan.placement().owner(sample).rank == rank)
+    return kNoTier;
+  const size_t last = (size_t{rank} + 1) * rule.tiers() - 1;
+  if (rule.limits()[last] == 0) return kNoTier;
+  uint32_t count = 0;
+  for (uint32_t row = 0; row < table->epochs(); ++row)
+    if (table->reader(row, sample) == rank) ++count;
+  for (const ExtraRead& extra : table->extra_reads(sample))
+    if (extra.rank == rank) ++count;
+  if (count == 0) return kNoTier;
+  const uint32_t tier = rule.tier_of(rank, sample, count);
+  return tier < rule.tiers() ? tier : kNoTier;
+}
+
 void Policy::begin_peers() {
   const uint32_t ranks = plan_->job().ranks;
   const uint64_t samples = plan_->sizes().samples();
@@ -139,8 +156,7 @@ void Policy::ask_keeper(BatchPlace place, Actions& actions) {
   if (keeper == kNoOwner || keeper == settings_.rank) {
     for_source_.push_front(place);
   } else {
-    for_peer_[keeper].push_back(place);
-    peers_wanted_.insert(keeper);
+    ask(keeper, place);
   }
 }
 
@@ -152,21 +168,14 @@ bool Policy::is_replica(uint64_t sample) const {
   return !is_owner(sample) && !adopted_.contains(sample);
 }
 
-// Where the plan wants a replica here, or kNoTier.
-uint32_t Policy::replica_tier(uint64_t sample) const {
-  const HoldingRule& rule = plan_->placement().holdings();
-  const ReaderTable* table = plan_->table();
-  if (rule.empty() || table == nullptr || is_owner(sample)) return kNoTier;
-  const size_t last = (size_t{settings_.rank} + 1) * rule.tiers() - 1;
-  if (rule.limits()[last] == 0) return kNoTier;
-  uint32_t count = 0;
-  for (uint32_t row = 0; row < table->epochs(); ++row)
-    if (table->reader(row, sample) == settings_.rank) ++count;
-  for (const ExtraRead& extra : table->extra_reads(sample))
-    if (extra.rank == settings_.rank) ++count;
-  if (count == 0) return kNoTier;
-  const uint32_t tier = rule.tier_of(settings_.rank, sample, count);
-  return tier < rule.tiers() ? tier : kNoTier;
+// A second copy of an earlier run, found on a disk.
+void Policy::find_replica(const Held& copy) {
+  if (replica_tier(*plan_, settings_.rank, copy.sample) != copy.tier) return;
+  const uint64_t size = plan_->sizes()[copy.sample];
+  if (spare_[copy.tier] < size) return no_room_for_.push_back(copy);
+  spare_[copy.tier] -= size;
+  replica_bytes_[copy.tier] += size;
+  copies_.add(copy.sample, copy.tier);
 }
 
 // Whether a sample that has just arrived is kept as a replica. Not in the last epoch.
@@ -177,7 +186,7 @@ bool Policy::may_replicate(const Request& request, uint32_t& tier) const {
   const uint64_t size = plan_->sizes()[request.sample];
   if (std::none_of(spare_.begin(), spare_.end(), [size](uint64_t room) { return room >= size; }))
     return false;
-  tier = replica_tier(request.sample);
+  tier = replica_tier(*plan_, settings_.rank, request.sample);
   return tier != kNoTier && tier_alive_[tier] && spare_[tier] >= size;
 }
 

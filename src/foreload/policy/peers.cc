@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the policy that deals with peers: what this rank serves, pushes and waits for, and
-// who is dead.
+// The part of the policy that deals with peers: what this rank serves, pushes and waits for.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -85,15 +84,28 @@ void Policy::end_expecting(uint64_t sample, Actions& actions) {
   wake_waiters(sample, actions);
 }
 
+// The place is queued to be asked for. Peers that did not answer it for the peer timeout have cost
+// its batch enough: then it is the source's.
+void Policy::ask(uint32_t keeper, BatchPlace place) {
+  Entry& entry = *entry_of(place);
+  entry.asked = std::min(entry.asked, now_);
+  if (now_ - entry.asked >= settings_.peer_timeout) {
+    for_source_.push_front(place);
+  } else {
+    for_peer_[keeper].push_back(place);
+    peers_wanted_.insert(keeper);
+  }
+}
+
 // Peers' requests.
 
-void Policy::handle(const event::PeerHeard& e, RunTime now, Actions&) {
-  if (with_peers()) peers_[e.rank].heard = now;
+void Policy::handle(const event::PeerHeard& e, RunTime, Actions&) {
+  if (with_peers()) heard_from(e.rank);
 }
 
 void Policy::handle(const event::PeerRequest& e, RunTime now, Actions& actions) {
   if (!with_peers() || !peers_[e.rank].up) return;
-  peers_[e.rank].heard = now;
+  heard_from(e.rank);
   const Ask ask{e.rank, e.request, now};
   if (copies_[e.sample] != 0) return serve({ask, e.sample}, actions);
   const bool own = is_owner(e.sample);
@@ -110,9 +122,9 @@ void Policy::handle(const event::PeerRequest& e, RunTime now, Actions& actions) 
   parked_[e.sample].push_back(ask);
 }
 
-void Policy::handle(const event::PeerCancel& e, RunTime now, Actions&) {
+void Policy::handle(const event::PeerCancel& e, RunTime, Actions&) {
   if (!with_peers()) return;
-  peers_[e.rank].heard = now;
+  heard_from(e.rank);
   auto is_it = [&e](const Ask& ask) { return ask.rank == e.rank && ask.number == e.request; };
   for (auto asks = parked_.begin(); asks != parked_.end();) {
     std::erase_if(asks->second, is_it);
@@ -200,8 +212,16 @@ void Policy::handle(const event::Served& e, RunTime now, Actions& actions) {
 
 void Policy::handle(const event::PeerPush& e, RunTime now, Actions& actions) {
   if (!with_peers() || !peers_[e.rank].up) return;
-  peers_[e.rank].heard = now;
+  heard_from(e.rank);
   peers_[e.rank].late = false;
+  if (e.push == kNoPush) {
+    const auto expected = expected_.find(e.sample);
+    if (expected == expected_.end())
+      came_[e.sample] = came_[e.sample] || first_reader(e.sample) == e.rank;
+    else if (expected->second.from == e.rank)
+      end_expecting(e.sample, actions);
+    return;
+  }
   uint32_t tier = 0;
   if (copies_[e.sample] != 0) {
     actions.push_back(action::AnswerPush{e.rank, e.push, PushEnd::kept});
@@ -273,11 +293,11 @@ void Policy::send_pushes(uint32_t rank, Actions& actions) {
   }
 }
 
-void Policy::handle(const event::PushAnswered& e, RunTime now, Actions& actions) {
+void Policy::handle(const event::PushAnswered& e, RunTime, Actions& actions) {
   const auto push = pushes_.find(e.push);
   if (push == pushes_.end()) return;
   const uint32_t rank = push->second.rank;
-  peers_[rank].heard = now;
+  heard_from(rank);
   // An heir may have refused because it did not know yet that it is one.
   const bool of_the_living = peers_[plan_->placement().owner(push->second.sample).rank].up;
   if (e.end == PushEnd::refused && of_the_living) unkept_[push->second.sample] = true;
@@ -293,133 +313,6 @@ void Policy::end_push(std::map<uint64_t, OutgoingPush>::iterator push, bool kept
   ++(kept ? totals_.pushed : totals_.push_failed);
   actions.push_back(action::EndPush{push->first});
   pushes_.erase(push);
-}
-
-// Life and death.
-
-bool Policy::peers_owe_something() const {
-  return !expected_.empty() || !pushes_.empty() || !parked_.empty() || !sending_.empty();
-}
-
-void Policy::look_after_peers(Actions& actions) {
-  // Since when each peer owes something.
-  std::map<uint32_t, RunTime> owed;
-  auto owes = [&owed](uint32_t rank, RunTime since) {
-    const auto [entry, is_new] = owed.try_emplace(rank, since);
-    if (!is_new) entry->second = std::min(entry->second, since);
-  };
-  for (const Request& request : requests_)
-    if (request.active && request.from.kind == Origin::Kind::peer)
-      owes(request.from.number, request.begin);
-  std::vector<uint64_t> late;
-  for (const auto& [sample, expected] : expected_) {
-    owes(expected.from, expected.since);
-    if (now_ - expected.since >= settings_.push_patience) late.push_back(sample);
-  }
-  // Whoever lives answers within its patience: what takes longer was lost on the way.
-  const RunTime lost_after = settings_.push_patience + settings_.peer_timeout;
-  for (auto push = pushes_.begin(); push != pushes_.end();) {
-    const auto next = std::next(push);
-    if (push->second.sent) {
-      owes(push->second.rank, push->second.since);
-      if (now_ - push->second.since >= lost_after) end_push(push, false, actions);
-    }
-    push = next;
-  }
-  for (uint32_t slot = 0; slot < requests_.size(); ++slot) {
-    const Request& request = requests_[slot];
-    if (request.active && request.from.kind == Origin::Kind::peer &&
-        now_ - request.begin >= lost_after)
-      give_up_peer_read(slot, now_, actions);
-  }
-  for (const uint64_t sample : late) {
-    peers_[expected_.at(sample).from].late = true;
-    end_expecting(sample, actions);
-  }
-  for (const auto& [rank, sending] : sending_)
-    if (peers_[rank].up) owes(rank, sending.since);  // to take what it asked for
-  for (auto asks = parked_.begin(); asks != parked_.end();) {
-    std::vector<Ask>& waiting = asks->second;
-    while (!waiting.empty() && now_ - waiting.front().since >= settings_.push_patience) {
-      if (on_its_way_[asks->first] == OnItsWay::no) peers_[settings_.rank].late = true;
-      refuse(waiting.front(), actions);
-      waiting.erase(waiting.begin());
-    }
-    asks = waiting.empty() ? parked_.erase(asks) : std::next(asks);
-  }
-  for (const auto& [rank, since] : owed) {
-    Peer& peer = peers_[rank];
-    const RunTime silent = now_ - std::max(peer.heard, since);
-    if (silent >= settings_.peer_timeout) {
-      lose_peer(rank, actions);
-    } else if (silent >= settings_.peer_timeout / 4 &&
-               now_ - std::max(peer.pinged, since) >= settings_.peer_timeout / 4) {
-      peer.pinged = now_;
-      actions.push_back(action::Ping{rank});
-    }
-  }
-}
-
-void Policy::give_up_peer_read(uint32_t slot, RunTime now, Actions& actions) {
-  const Request request = requests_[slot];
-  cancel(slot, now, actions);
-  if (request.rival != kAlone) return leave_to_rival(request);
-  entry_of(request.place)->state = State::waiting;
-  for_source_.push_front(request.place);
-}
-
-void Policy::handle(const event::PeerDown& e, RunTime, Actions& actions) {
-  if (with_peers()) lose_peer(e.rank, actions);
-}
-
-void Policy::lose_peer(uint32_t rank, Actions& actions) {
-  Peer& peer = peers_[rank];
-  if (!peer.up) return;
-  peer.up = false;
-  ++totals_.dead_peers;
-  actions.push_back(action::DropPeer{rank});
-  take_over_replicas();
-  drop_asks_of(rank);
-  peer.pushes.clear();
-  for (auto push = pushes_.begin(); push != pushes_.end();) {
-    const auto next = std::next(push);
-    if (push->second.rank == rank) end_push(push, false, actions);
-    push = next;
-  }
-  std::vector<uint64_t> never;
-  for (const auto& [sample, expected] : expected_)
-    if (expected.from == rank) never.push_back(sample);
-  for (const uint64_t sample : never) end_expecting(sample, actions);
-  // What it was asked for comes from somewhere else.
-  std::vector<BatchPlace> places(for_peer_[rank].begin(), for_peer_[rank].end());
-  for_peer_[rank].clear();
-  peers_wanted_.erase(rank);
-  for (uint32_t slot = 0; slot < requests_.size(); ++slot) {
-    const Request request = requests_[slot];
-    if (!request.active || request.from != Origin{Origin::Kind::peer, rank}) continue;
-    cancel(slot, now_, actions);
-    if (request.rival != kAlone)
-      leave_to_rival(request);
-    else
-      places.push_back(request.place);
-  }
-  std::sort(places.begin(), places.end());  // what is needed first is asked for first
-  for (const BatchPlace& place : places) {
-    Entry& entry = *entry_of(place);
-    entry.state = State::waiting;
-    on_its_way_[entry.sample] = OnItsWay::no;
-    queue(place);
-    // A tier may have got it from somebody else meanwhile: then nothing is on its way any more.
-    if (on_its_way_[entry.sample] == OnItsWay::no) wake_waiters(entry.sample, actions);
-  }
-}
-
-void Policy::drop_asks_of(uint32_t rank) {
-  for (auto asks = parked_.begin(); asks != parked_.end();) {
-    std::erase_if(asks->second, [rank](const Ask& ask) { return ask.rank == rank; });
-    asks = asks->second.empty() ? parked_.erase(asks) : std::next(asks);
-  }
-  std::erase_if(to_serve_, [rank](const ToServe& wanted) { return wanted.ask.rank == rank; });
 }
 
 // A seek: nobody knows any more what was read and what is still to come.

@@ -28,16 +28,21 @@ Policy::Policy(std::shared_ptr<const Plan> plan, PolicySettings settings,
     tiers_.emplace_back(tier < settings_.tier_limiters.size() ? settings_.tier_limiters[tier]
                                                               : Limiter::Settings{});
   assert(tiers_.size() <= TierCopies::kMostTiers);
-  for (const Held& copy : held) {
-    const Owner owner = plan_->placement().owner(copy.sample);
-    if (copy.rank != settings_.rank || owner.rank != copy.rank) continue;
-    if (owner.tier == copy.tier || plan_->placement().backing(copy.sample) == copy.tier)
-      copies_.add(copy.sample, copy.tier);
-  }
   if (settings_.peers && plan_->job().ranks > 1) begin_peers();
+  for (const Held& copy : held) {
+    if (copy.rank != settings_.rank) continue;
+    const Owner owner = plan_->placement().owner(copy.sample);
+    if (owner.rank != copy.rank) {
+      if (with_peers()) find_replica(copy);
+    } else if (owner.tier == copy.tier || plan_->placement().backing(copy.sample) == copy.tier) {
+      copies_.add(copy.sample, copy.tier);
+    }
+  }
 }
 
 void Policy::begin(RunTime now, Actions& actions) {
+  for (const Held& copy : std::exchange(no_room_for_, {}))
+    actions.push_back(action::Evict{copy.sample, copy.tier});
   go_on(now, actions);
 }
 
@@ -315,7 +320,12 @@ void Policy::give_up(BatchPlace place, RunTime now, Actions& actions) {
   const unsigned tries = first.tries;
   const RunTime since = now - first.first_try;
   on_its_way_[sample] = OnItsWay::no;
-  if (with_peers()) answer_parked(sample, actions);
+  if (with_peers()) {
+    came_[sample] = true;  // or as good as: nobody shall wait for it here
+    answer_parked(sample, actions);
+    if (const uint32_t keeper = keeper_of(sample); keeper != kNoOwner && keeper != settings_.rank)
+      actions.push_back(action::TellUnread{keeper, sample});
+  }
   std::vector<BatchPlace> places{place};
   if (const auto waiting = waiters_.find(sample); waiting != waiters_.end()) {
     places.insert(places.end(), waiting->second.begin(), waiting->second.end());

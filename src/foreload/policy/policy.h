@@ -109,6 +109,9 @@ struct PolicyTotals {
   uint64_t dead_peers = 0;
 };
 
+// The tier on which the plan wants a rank to keep a second copy of a sample, or kNoTier.
+uint32_t replica_tier(const Plan& plan, uint32_t rank, uint64_t sample);
+
 class Policy {
  public:
   // `held`: what tiers of this rank hold at the start. The plan is shared and const.
@@ -145,6 +148,7 @@ class Policy {
     unsigned tries = 0;
     ReadEnd end = ReadEnd::ok;
     RunTime first_try{0};
+    RunTime asked = RunTime::max();  // when a peer was first to be asked for it
   };
   struct Batch {
     uint64_t number = 0;
@@ -175,8 +179,9 @@ class Policy {
 
   struct Peer {
     bool up = true;
-    RunTime heard{0};
-    RunTime pinged{0};
+    RunTime heard{0};            // 0: never
+    RunTime pinged{0};           // the last time
+    RunTime doubted{0};          // the first time since it was heard, if it is one of silent_
     uint64_t pushing_bytes = 0;  // sent, not answered
     Fifo<uint64_t> pushes;       // that wait for room, by number
     bool late = false;           // with what it should push: nobody waits for that any more
@@ -299,14 +304,15 @@ class Policy {
   // The neighbour whose memory should have it.
   Origin neighbour_with(uint64_t sample) const;
   void ask_keeper(BatchPlace place, Actions& actions);
+  void ask(uint32_t keeper, BatchPlace place);
 
   // Guests: samples that this rank keeps and does not own.
   bool is_owner(uint64_t sample) const;
   bool is_replica(uint64_t sample) const;  // a guest that nobody but this rank counts on
-  uint32_t replica_tier(uint64_t sample) const;
   bool may_replicate(const Request& request, uint32_t& tier) const;
   uint32_t adopting_tier(uint64_t sample) const;
   void adopt(uint64_t sample, uint32_t tier, Actions& actions);
+  void find_replica(const Held& copy);
   void take_over_replica(uint64_t sample, uint32_t tier);
   void take_over_replicas();
   void let_replicas_give_way(uint32_t tier, uint64_t bytes, Actions& actions);
@@ -331,6 +337,11 @@ class Policy {
   void send_pushes(uint32_t rank, Actions& actions);
   void end_push(std::map<uint64_t, OutgoingPush>::iterator push, bool kept, Actions& actions);
   bool peers_owe_something() const;
+  void heard_from(uint32_t rank);
+  bool is_silent(uint32_t rank, RunTime for_so_long) const;  // though asked for a sign of life
+  void ping(uint32_t rank, Actions& actions);
+  void ping_all(Actions& actions);
+  void give_up_waiting(Actions& actions);
   void look_after_peers(Actions& actions);
   void lose_peer(uint32_t rank, Actions& actions);
 
@@ -400,6 +411,7 @@ class Policy {
   std::vector<uint64_t> spare_;  // by tier: bytes for guests
   std::vector<uint64_t> replica_bytes_;           // by tier: of replicas that can give way
   std::vector<uint64_t> next_victim_;             // by tier: sample at which to look for one
+  std::vector<Held> no_room_for_;                 // replicas found at the start
   std::map<uint64_t, uint32_t> adopted_;          // sample -> tier
   std::map<uint64_t, uint32_t> arriving_guests_;  // sample -> how often it is being placed
   bool unsure_ = false;  // after a seek, or with lists of samplers: nobody knows what was read
@@ -407,9 +419,10 @@ class Policy {
   std::map<uint64_t, std::vector<Ask>> parked_;     // requests, by sample that is on its way here
   std::map<uint64_t, std::vector<Ask>> pushed_in_;  // pushes, by sample that is being placed
   std::map<uint64_t, OutgoingPush> pushes_;         // by number
-  uint64_t next_push_ = 1;
+  uint64_t next_push_ = kNoPush + 1;
   std::deque<ToServe> to_serve_;
   std::map<uint32_t, Sending> sending_;  // by rank
+  std::set<uint32_t> silent_;            // asked for a sign of life, and not heard since
   uint64_t serving_bytes_ = 0;
 
   std::vector<Request> requests_;

@@ -154,8 +154,7 @@ void Policy::queue(BatchPlace place) {
   } else if (keeper == kNoOwner || keeper == settings_.rank) {
     for_source_.push_back(place);
   } else {
-    for_peer_[keeper].push_back(place);
-    peers_wanted_.insert(keeper);
+    ask(keeper, place);
   }
 }
 

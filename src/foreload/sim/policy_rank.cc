@@ -238,6 +238,10 @@ void PolicyRank::carry(const action::SendPush& a) {
        settings_.plan->sizes()[a.sample]);
 }
 
+void PolicyRank::carry(const action::TellUnread& a) {
+  send({.work = Work::push, .request = kNoPush, .sample = a.sample, .peer = a.rank}, 0);
+}
+
 void PolicyRank::carry(const action::AnswerPush& a) {
   send({.work = Work::answer_push,
         .request = a.push,

@@ -194,6 +194,7 @@ class PolicyRank {
   void carry(const action::Refuse& a);
   void carry(const action::HoldPush&) {}
   void carry(const action::SendPush& a);
+  void carry(const action::TellUnread& a);
   void carry(const action::EndPush&) {}
   void carry(const action::PlacePushed& a) { place(a.sample, a.tier); }
   void carry(const action::AnswerPush& a);
