@@ -291,11 +291,12 @@ TEST_F(StartTest, DisksBeginWithTheProfilesBestConcurrency) {
   EXPECT_EQ(start.profile, root_ / "p.json");
 }
 
-TEST_F(StartTest, ConcurrencyBeyondTheLimiterIsCut) {
-  Limiter::Settings limiter{1, 64, 16};
-  const DeviceProfile fast = device(DeviceKind::disk, root_, {{1, 1e6}, {500, 5e8}});
-  begin_with(&fast, limiter);
-  EXPECT_EQ(limiter.first, 64u);
+TEST_F(StartTest, RanksBeginWithTheirPartOfTheSourcesBest) {
+  LoaderSettings with = settings();
+  with.ranks = 4;
+  with.profile = save({{device(DeviceKind::source, root_, {{1, 1e6}, {5, 5e6}, {32, 4e6}})}},
+                      root_ / "p.json");
+  EXPECT_EQ(open(with)->stats().start.source_first, 2u);
 }
 
 TEST_F(StartTest, DefaultProfileIsFoundInTheCacheFolder) {

@@ -467,5 +467,33 @@ TEST(Limiter, WaitsAfterItWasThrottledThenProbesAgain) {
   EXPECT_EQ(limiter.limit(), 12);
 }
 
+TEST(SharedLimiter, OneRankBeginsWithTheBestAndMayGoOn) {
+  const Limiter::Settings alone{1, 64, 16};
+  EXPECT_EQ(shared_among(1, 5, alone).first, 5u);
+  EXPECT_EQ(shared_among(1, 500, alone).first, 64u);
+  EXPECT_EQ(shared_among(1, std::nullopt, alone).first, 16u);
+  for (const std::optional<double> best : {std::optional(5.0), std::optional<double>()})
+    EXPECT_EQ(shared_among(1, best, alone).most, 64u);
+}
+
+TEST(SharedLimiter, SeveralAreHeldToTheirPartOfTheBest) {
+  const Limiter::Settings alone{1, 256, 8};
+  for (const auto& [ranks, part] : {std::pair(4u, 8u), {5u, 7u}, {32u, 1u}, {1000u, 1u}}) {
+    const Limiter::Settings shared = shared_among(ranks, 32, alone);
+    EXPECT_EQ(shared.first, part);
+    EXPECT_EQ(shared.most, part);
+  }
+}
+
+TEST(SharedLimiter, WhereNobodyKnowsTheBestTheyShareTheMost) {
+  const Limiter::Settings alone{1, 256, 8};
+  for (const auto& [ranks, first, most] :
+       {std::tuple(4u, 8u, 64u), {20u, 8u, 13u}, {64u, 4u, 4u}, {1000u, 4u, 4u}}) {
+    const Limiter::Settings shared = shared_among(ranks, std::nullopt, alone);
+    EXPECT_EQ(shared.first, first);
+    EXPECT_EQ(shared.most, most);
+  }
+}
+
 }  // namespace
 }  // namespace foreload

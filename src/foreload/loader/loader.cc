@@ -83,19 +83,27 @@ void cut_budgets(const Sizes& sizes, LoaderSettings& settings, LoaderStart& star
   start.tiers.resize(1 + used);
 }
 
-// How many requests each path begins with.
+// How many requests each path begins with, and may have. All ranks share the source, `local` of
+// them the disks of this host.
 void settle_limiters(const LoaderSettings& settings, const MachineProfile& machine,
-                     const std::filesystem::path& root, LoaderStart& start,
+                     const std::filesystem::path& root, uint32_t local, LoaderStart& start,
                      PolicySettings& policy) {
   policy.source_limiter.first = 8;
-  begin_with(measured_at(machine, DeviceKind::source, root), policy.source_limiter);
+  const Limiter::Settings unknown =
+      shared_among(settings.ranks, std::nullopt, policy.source_limiter);
+  const auto best = best_concurrency(measured_at(machine, DeviceKind::source, root));
+  policy.source_limiter = shared_among(settings.ranks, best, policy.source_limiter);
+  // What one node measured may be the best of its own link, not of a source that serves many.
+  if (local < settings.ranks)
+    policy.source_limiter.most = std::max(policy.source_limiter.most, unknown.most);
   start.source_first = policy.source_limiter.first;
   policy.tier_limiters.resize(1 + settings.disks.size());
   policy.tier_limiters[0] = {256, 256, 256};  // memory: nothing to find out
   for (size_t tier = 1; tier < policy.tier_limiters.size(); ++tier) {
-    policy.tier_limiters[tier] = {1, 64, 16};
-    begin_with(measured_at(machine, DeviceKind::disk, settings.disks[tier - 1].folder),
-               policy.tier_limiters[tier]);
+    Limiter::Settings& limiter = policy.tier_limiters[tier] = {1, 64, 16};
+    const auto of_disk =
+        best_concurrency(measured_at(machine, DeviceKind::disk, settings.disks[tier - 1].folder));
+    if (of_disk) limiter.first = part_of(*of_disk, local, limiter);
   }
   for (size_t tier = 0; tier < start.tiers.size(); ++tier)
     start.tiers[tier].first = policy.tier_limiters[tier].first;
@@ -185,10 +193,13 @@ Result<void> join_facts(const LoaderSettings& settings, const DatasetIndex& inde
   return {};
 }
 
-// Whether the plan wants a copy of the sample on this tier of this rank.
-bool keeps_on(const Plan& plan, uint32_t rank, uint64_t sample, uint32_t tier) {
+// Whether the plan wants a copy of the sample on this tier of this rank; a replica only where ranks
+// talk to each other.
+bool keeps_on(const Plan& plan, const LoaderSettings& settings, uint64_t sample, uint32_t tier) {
   const Owner owner = plan.placement().owner(sample);
-  return owner.rank == rank && (owner.tier == tier || plan.placement().backing(sample) == tier);
+  if (owner.rank == settings.rank)
+    return owner.tier == tier || plan.placement().backing(sample) == tier;
+  return settings.join && replica_tier(plan, settings.rank, sample) == tier;
 }
 
 }  // namespace
@@ -268,7 +279,7 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   stats.memory_overhead = parts.tiers[0].memory->overhead();
   std::vector<bool> counted(loader->index_->samples());
   for (const Held& copy : own_held) {
-    if (!keeps_on(*loader->plan_, settings.rank, copy.sample, copy.tier) || counted[copy.sample])
+    if (!keeps_on(*loader->plan_, settings, copy.sample, copy.tier) || counted[copy.sample])
       continue;
     counted[copy.sample] = true;
     ++stats.held_samples;
@@ -277,7 +288,7 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   for (uint32_t tier = 1; tier < parts.tiers.size(); ++tier) {
     parts.tiers[tier].disk->keep([&](uint64_t sample, uint64_t version) {
       return sample < loader->index_->samples() &&
-             keeps_on(*loader->plan_, settings.rank, sample, tier) &&
+             keeps_on(*loader->plan_, settings, sample, tier) &&
              version == version_of(*loader->index_, sample);
     });
   }
@@ -316,8 +327,9 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
                                      : std::min(4u, cpus);
   parts.trace = settings.trace;
   if (!neighbours.ranks.empty())
-    loader->shared_ =
-        std::make_unique<SharedTiers>(neighbours, settings.rank, *parts.tiers[0].memory);
+    loader->shared_ = std::make_unique<SharedTiers>(
+        neighbours, settings.rank, *parts.tiers[0].memory,
+        [inbox = parts.inbox](uint32_t rank) { inbox->post(Event{event::PeerDown{rank}}); });
   if (settings.join) {
     FORELOAD_CHECK(
         agree_on_plan(*settings.join, settings.rank, settings.ranks, loader->plan_->digest()));
@@ -345,7 +357,9 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   policy.peer_timeout = settings.peer_timeout;
   policy.endless = !settings.epochs || settings.given_lists;
   policy.given_lists = settings.given_lists;
-  settle_limiters(settings, profile.machine, opened.root, stats.start, policy);
+  // Ranks that do not talk may be anywhere.
+  const auto local = static_cast<uint32_t>(1 + neighbours.ranks.size());
+  settle_limiters(settings, profile.machine, opened.root, local, stats.start, policy);
   loader->endless_ = policy.endless;
   loader->given_lists_ = settings.given_lists;
   loader->epoch_ = settings.first_epoch;

@@ -85,11 +85,9 @@ double best_rate(const DeviceProfile& device) {
   return device.curve.rate(device.curve.best_concurrency());
 }
 
-void begin_with(const DeviceProfile* device, Limiter::Settings& limiter) {
-  if (device == nullptr) return;
-  const double best = std::round(device->curve.best_concurrency());
-  limiter.first = static_cast<unsigned>(
-      std::clamp(best, static_cast<double>(limiter.least), static_cast<double>(limiter.most)));
+std::optional<double> best_concurrency(const DeviceProfile* device) {
+  if (device == nullptr) return std::nullopt;
+  return std::max(1.0, std::round(device->curve.best_concurrency()));
 }
 
 }  // namespace foreload

@@ -37,7 +37,7 @@ const DeviceProfile* measured_at(const MachineProfile& machine, DeviceKind kind,
 // The rate at its best concurrency, in bytes per second.
 double best_rate(const DeviceProfile& device);
 
-// Begins with the device's best concurrency; null changes nothing.
-void begin_with(const DeviceProfile* device, Limiter::Settings& limiter);
+// Its best concurrency, in whole requests. Nothing of a device that was not measured (null).
+std::optional<double> best_concurrency(const DeviceProfile* device);
 
 }  // namespace foreload

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 
 namespace foreload {
@@ -32,6 +33,9 @@ constexpr int kMostCompared = 16;  // without such a lead the settled level stay
 constexpr unsigned kMostCare = 4;
 constexpr unsigned kFirstPause = 4;  // in windows
 constexpr unsigned kLongestPause = 64;
+// One of many ranks gets at least so many where nobody knows what is best: a parallel file system
+// takes that from everybody, and with fewer a rank would wait for latency.
+constexpr unsigned kFew = 4;
 
 bool differ(double a, double b, double factor) {
   return a > b * factor || b > a * factor;
@@ -212,6 +216,21 @@ unsigned Limiter::neighbour() const {
     }
   }
   return std::clamp(level, settings_.least, settings_.most);
+}
+
+unsigned part_of(double best, uint32_t ranks, const Limiter::Settings& limiter) {
+  return static_cast<unsigned>(std::clamp(std::ceil(best / ranks),
+                                          static_cast<double>(limiter.least),
+                                          static_cast<double>(limiter.most)));
+}
+
+Limiter::Settings shared_among(uint32_t ranks, std::optional<double> best,
+                               Limiter::Settings alone) {
+  Limiter::Settings part = alone;
+  if (best) part.first = part_of(*best, ranks, alone);
+  if (ranks > 1) part.most = best ? part.first : std::max(kFew, (alone.most + ranks - 1) / ranks);
+  part.first = std::min(part.first, part.most);
+  return part;
 }
 
 }  // namespace foreload

@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 namespace foreload {
 
@@ -106,5 +107,15 @@ class Limiter {
   bool warned_ = false;  // throttled, and the pause that follows is not over
   unsigned echoes_ = 0;  // requests in flight that may be told the same
 };
+
+// What one of `ranks` begins with on a path that all of them read from and that serves `best`
+// requests at a time best.
+unsigned part_of(double best, uint32_t ranks, const Limiter::Settings& limiter);
+
+// Settings for one of several ranks on such a path. Each would find that more requests of its own
+// are faster, take that from the others, and wait for those. So, where the best is known, everybody
+// begins with its part and is held to it; where it is not, ranks share the most that one may have,
+// down to a few each. Of one rank only the beginning changes.
+Limiter::Settings shared_among(uint32_t ranks, std::optional<double> best, Limiter::Settings alone);
 
 }  // namespace foreload

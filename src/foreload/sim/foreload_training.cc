@@ -39,16 +39,12 @@ Job job_of(const Scenario& scenario) {
   return job;
 }
 
-// What a probe would advise each of some ranks that share a device: of what it serves best, those
-// that wait for their first byte besides, a part.
-unsigned first_in_flight(const DeviceSettings& device, uint64_t mean_bytes, uint32_t ranks,
-                         const Limiter::Settings& limiter) {
+// What a probe would advise: the requests that a device serves best, and those that wait for their
+// first byte besides.
+double best_in_flight(const DeviceSettings& device, uint64_t mean_bytes) {
   const double best = device.curve.best_concurrency();
-  const double waiting = device.curve.rate(best) * device.latency.mean /
-                         static_cast<double>(std::max<uint64_t>(1, mean_bytes));
-  return static_cast<unsigned>(std::clamp(std::ceil((best + waiting) / ranks),
-                                          static_cast<double>(limiter.least),
-                                          static_cast<double>(limiter.most)));
+  return best + device.curve.rate(best) * device.latency.mean /
+                    static_cast<double>(std::max<uint64_t>(1, mean_bytes));
 }
 
 // As the loader sets it up with a profile of this machine.
@@ -60,15 +56,13 @@ PolicySettings policy_of(const Scenario& scenario, uint64_t mean_bytes, uint32_t
   settings.ahead_bytes = cluster.staging / 4;
   settings.decode = cluster.preprocess.has_value();
   settings.peers = cluster.ranks > 1;
-  settings.source_limiter.first =
-      first_in_flight(cluster.source, mean_bytes, cluster.ranks, settings.source_limiter);
-  // One rank's additional reads are faster only at the expense of others', on whom it then waits.
-  if (cluster.ranks > 1) settings.source_limiter.most = settings.source_limiter.first;
+  settings.source_limiter = shared_among(cluster.ranks, best_in_flight(cluster.source, mean_bytes),
+                                         settings.source_limiter);
   for (size_t tier = 0; tier < cluster.tiers.size(); ++tier) {
     Limiter::Settings limiter = tier == 0 ? kMemoryLimiter : kDiskLimiter;
     if (tier > 0)
-      limiter.first =
-          first_in_flight(cluster.tiers[tier].read, mean_bytes, cluster.ranks_per_node, limiter);
+      limiter.first = part_of(best_in_flight(cluster.tiers[tier].read, mean_bytes),
+                              cluster.ranks_per_node, limiter);
     settings.tier_limiters.push_back(limiter);
   }
   return settings;
