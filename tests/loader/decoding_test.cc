@@ -187,8 +187,24 @@ TEST_F(DecodingTest, ABadImageIsSkippedAndItsPlaceFilled) {
     }
     EXPECT_EQ(samples, 100u);
   }
-  EXPECT_EQ(loader->stats().engine.policy.skipped, 2u);
+  EXPECT_EQ(loader->stats().engine.skipped_samples, 2u);
   EXPECT_EQ(loader->stats().engine.skipped.at(0), "cat/00033.jpg");
+}
+
+TEST_F(DecodingTest, SkippedSamplesCountWhenTheirBatchIsGiven) {
+  write_file(33, "this is no image");
+  LoaderSettings with = decoding(2, 2);
+  with.skip_bad_samples = true;
+  with.order = OrderKind::sequential;
+  const auto loader = open(with);
+  uint64_t given = 0;
+  while (given < 100) {
+    EXPECT_EQ(loader->stats().engine.skipped_samples, given > 33 ? 1u : 0u);
+    given += (*loader->next())->samples.size();
+  }
+  // The next epoch is read ahead, its bad sample included.
+  while (loader->stats().engine.decoded_samples < 200) std::this_thread::yield();
+  EXPECT_EQ(loader->stats().engine.skipped_samples, 1u);
 }
 
 TEST_F(DecodingTest, SizesMayDiffer) {

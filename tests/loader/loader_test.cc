@@ -232,7 +232,7 @@ TEST_F(LoaderTest, SkipsBadSamplesAndKeepsBatchesFull) {
     }
     EXPECT_EQ(epoch(*loader), expected);
   }
-  EXPECT_EQ(loader->stats().engine.policy.skipped, 4u);
+  EXPECT_EQ(loader->stats().engine.skipped_samples, 4u);
 }
 
 TEST_F(LoaderTest, NoticesAFileThatChanged) {

@@ -19,7 +19,6 @@ using Clock = std::chrono::steady_clock;
 // Reads from memory that one hand does in one go: enough to forget what passing them on costs, few
 // enough to share a batch among hands.
 constexpr size_t kMemoryReadsPerJob = 16;
-constexpr size_t kNamesKept = 100;
 
 const char* remedy_for(ReadEnd end) {
   switch (end) {
@@ -341,6 +340,7 @@ void Engine::carry(action::Deliver& a) {
   batch.first = open.first;
   batch.last_of_epoch = open.last_of_epoch;
   batch.samples = std::move(open.samples);
+  batch.skipped = std::move(open.skipped);
   for (size_t i = 0; i < open.ranges.size(); ++i) {
     batch.from_bytes[static_cast<size_t>(open.from[i])] += open.ranges[i].size();
     ++batch.from_samples[static_cast<size_t>(open.from[i])];
@@ -379,8 +379,7 @@ void Engine::carry(action::Fail& a) {
 }
 
 void Engine::carry(action::Skip& a) {
-  std::lock_guard lock(mutex_);
-  if (stats_.skipped.size() < kNamesKept) stats_.skipped.push_back(name_of_sample(a.sample));
+  open_.at(a.place.batch).skipped.push_back(a.sample);
 }
 
 void Engine::carry(action::SetTimer& a) {

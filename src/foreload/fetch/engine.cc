@@ -16,6 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr size_t kNamesKept = 100;  // of skipped samples
+
 ReadEnd end_of(Fault fault) {
   switch (fault) {
     case Fault::none:
@@ -95,6 +97,10 @@ Result<Batch> Engine::next(std::optional<SteadyTime> until) {
   Ready ready = std::move(ready_.front());
   ready_.pop_front();
   taken_ = ready.number;
+  for (const uint64_t sample : ready.batch->skipped) {
+    ++stats_.skipped_samples;
+    if (stats_.skipped.size() < kNamesKept) stats_.skipped.push_back(name_of_sample(sample));
+  }
   return std::move(ready.batch);
 }
 

@@ -55,6 +55,7 @@ struct Batch {
   uint64_t first = 0;  // position of its first sample in the rank's list of the epoch
   bool last_of_epoch = false;
   std::vector<uint64_t> samples;  // whose bytes these are; a skipped sample shows its substitute
+  std::vector<uint64_t> skipped;
   std::vector<std::span<const std::byte>> bytes;
   std::span<std::byte> decoded;
   OutputForm form;  // of each decoded sample
@@ -131,6 +132,7 @@ struct EngineStats {
   uint64_t source_errors = 0;
   uint64_t decoded_samples = 0;
   double decode_seconds = 0;            // of all threads together
+  uint64_t skipped_samples = 0;         // of batches that next() gave
   std::vector<std::string> skipped;     // names of the first hundred
   std::vector<std::string> lost_tiers;  // and why
   std::vector<uint32_t> dead_peers;
@@ -166,6 +168,7 @@ class Engine {
     Sharding sharding;
     bool last_of_epoch = false;
     std::vector<uint64_t> samples;
+    std::vector<uint64_t> skipped;
     std::shared_ptr<Slot> slot;
     std::vector<std::span<std::byte>> ranges;  // by place; in the slot, or in one of `spilled`
     std::vector<From> from;

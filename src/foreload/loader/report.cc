@@ -116,7 +116,7 @@ std::string to_json(const LoaderStats& stats) {
                   {"source_errors", stats.engine.source_errors},
                   {"corrupt_copies", stats.engine.corrupt_copies},
                   {"abandoned_reads", stats.engine.abandoned_reads},
-                  {"skipped", stats.engine.policy.skipped},
+                  {"skipped", stats.engine.skipped_samples},
                   {"skipped_names", stats.engine.skipped},
                   {"lost_tiers", stats.engine.lost_tiers},
                   {"served_samples", stats.engine.policy.served},
