@@ -30,7 +30,14 @@ py::dtype dtype_of(PixelType type) {
     case PixelType::float16:
       return py::dtype("float16");
     case PixelType::bfloat16:
+    case PixelType::uint16:
       return py::dtype("uint16");
+    case PixelType::int16:
+      return py::dtype("int16");
+    case PixelType::int32:
+      return py::dtype("int32");
+    case PixelType::float64:
+      return py::dtype("float64");
   }
   throw py::value_error("unknown pixel type");
 }
@@ -71,11 +78,11 @@ OtherDecoder other_decoder(py::function decode) {
                 PixelBuffer& out) -> Result<void> {
     py::gil_scoped_acquire acquire;
     const BorrowedThread borrowed;
-    const uint32_t channels = options.mode == ColorMode::rgb ? 3 : 1;
+    const uint32_t channels = channels_of(options.mode);
+    const char* const mode = channels == 4 ? "RGBA" : channels == 3 ? "RGB" : "L";
     try {
       const py::bytes bytes(reinterpret_cast<const char*>(file.data()), file.size());
-      const py::object decoded =
-          (*held)(bytes, channels == 3 ? "RGB" : "L", options.exif_orientation);
+      const py::object decoded = (*held)(bytes, mode, options.exif_orientation);
       copy_pixels(py::cast<Pixels>(decoded), channels, out);
     } catch (const py::error_already_set& error) {
       return fail(ErrorKind::invalid, fmt::format("not a JPEG or PNG image, and {}",

@@ -195,7 +195,7 @@ class CompiledTransform:
         """Whether all samples get one size."""
     @property
     def dtype(self) -> str:
-        """uint8, float32, float16 or bfloat16."""
+        """uint8, float32, ...: as torch names it."""
     @property
     def shape(self) -> tuple[int, int, int]:
         """Of one sample, as it lies in memory; sides are 0 where sizes differ."""

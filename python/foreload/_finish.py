@@ -96,6 +96,8 @@ def split(chain: transforms.Compose) -> tuple[transforms.Compose, Finish | None]
                 divisor = 1.0
         else:
             kept.append(step)
+            if isinstance(step, transforms.Decode) and not step.bytes_only:
+                return chain, None
             if isinstance(step, transforms.Decode) and given["mode"] == "grey":
                 channels = 1
     if dtype == "uint8":

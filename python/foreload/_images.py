@@ -48,9 +48,7 @@ def open_image(data: Any, name: str, unchanged: bool = False) -> Any:
 
 
 def decode_other(data: bytes, mode: str, upright: bool) -> npt.NDArray[np.uint8]:
-    """Pixels of a file that is neither JPEG nor PNG, as C++ wants them: uint8, H x W (x 3)."""
-    if data.startswith(_NPY):
-        return _image_of(_load_array(data), mode)
+    """Pixels of a file of another format, as C++ wants them: uint8, H x W (x 3 or 4)."""
     if not HAVE_PILLOW:
         raise ValueError("other formats need Pillow, which is not installed: pip install pillow")
     from PIL import Image, ImageOps, UnidentifiedImageError
@@ -61,18 +59,3 @@ def decode_other(data: bytes, mode: str, upright: bool) -> npt.NDArray[np.uint8]
             return np.asarray(turned.convert(mode))
     except UnidentifiedImageError:
         raise ValueError("Pillow does not know what it is either") from None
-
-
-def _image_of(array: npt.NDArray[Any], mode: str) -> npt.NDArray[np.uint8]:
-    """An array as an image of that mode: what is grey serves for RGB, the other way round not."""
-    if array.ndim == 3 and array.shape[2] == 1:
-        array = array[:, :, 0]
-    wanted = array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3 and mode == "RGB")
-    if array.dtype != np.uint8 or not wanted:
-        raise ValueError(
-            f"its array is {array.dtype} of shape {array.shape}: steps of foreload.transforms need "
-            f"uint8 of height x width{' x 3' if mode == 'RGB' else ''}; use a function for others"
-        )
-    if mode == "RGB" and array.ndim == 2:
-        array = np.repeat(array[:, :, np.newaxis], 3, axis=2)
-    return np.ascontiguousarray(array)

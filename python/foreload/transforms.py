@@ -122,25 +122,57 @@ def _antialias(antialias: bool | None) -> None:
         raise ValueError("antialias=False is not available: images are always resized with it")
 
 
+_FILE_TYPES = ("uint8", "uint16", "int16", "int32", "float16", "float32", "float64")
+
+
+def _dtype(dtype: Any, known: Sequence[str]) -> str:
+    """The name of a type, given as such or as torch's or numpy's object."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+    name = name.removeprefix("torch.")
+    if name not in known:
+        raise ValueError(
+            f"dtype {dtype!r} is not available: use {', '.join(known[:-1])} or {known[-1]}"
+        )
+    return name
+
+
 class Decode(Step):
-    """Decode an image, as RGB or grey: JPEG and PNG by C++, arrays of uint8 in .npy files by numpy,
-    other formats by Pillow where it is installed.
+    """Decode an image: JPEG, PNG and arrays in .npy files by C++, other formats by Pillow where it
+    is installed.
 
     Args:
-        mode: "RGB" or "L" (grey).
+        mode: "RGB", "L" (grey), or "RGBA" (alpha is kept; what has none is opaque).
         exif_orientation: Whether images are turned upright as their EXIF entry says.
-        fast: Decode JPEG at 1/2, 1/4 or 1/8 where the next steps shrink it further anyway.
+        fast: Decode JPEG at a fraction of its size where the next steps shrink it further anyway.
+        dtype: What files hold, and the batch without `ToDtype` or `Normalize`. "uint8": images of
+            16 bits are cut to 8. "uint16": they are kept, those of 8 bits are multiplied by 257.
+            "int16", "int32", "float16", "float32", "float64": arrays in .npy files only.
     """
 
     def __init__(
-        self, mode: str = "RGB", *, exif_orientation: bool = False, fast: bool = False
+        self,
+        mode: str = "RGB",
+        *,
+        exif_orientation: bool = False,
+        fast: bool = False,
+        dtype: Any = "uint8",
     ) -> None:
-        modes = {"rgb": "rgb", "l": "grey", "grey": "grey", "gray": "grey"}
+        modes = {"rgb": "rgb", "l": "grey", "grey": "grey", "gray": "grey", "rgba": "rgba"}
         if mode.lower() not in modes:
-            raise ValueError(f"mode is {mode!r}: use 'RGB' or 'L'")
-        super().__init__(
-            mode=modes[mode.lower()], exif_orientation=bool(exif_orientation), fast=bool(fast)
-        )
+            raise ValueError(f"mode is {mode!r}: use 'RGB', 'L' or 'RGBA'")
+        given: dict[str, Any] = {
+            "mode": modes[mode.lower()],
+            "exif_orientation": bool(exif_orientation),
+            "fast": bool(fast),
+        }
+        if _dtype(dtype, _FILE_TYPES) != "uint8":
+            given["dtype"] = _dtype(dtype, _FILE_TYPES)
+        super().__init__(**given)
+
+    @property
+    def bytes_only(self) -> bool:
+        """Whether it gives one or three bytes a pixel."""
+        return "dtype" not in self._given and self._given["mode"] != "rgba"
 
 
 class RandomResizedCrop(Step):
@@ -262,7 +294,8 @@ class Normalize(Step):
 
 
 class ToDtype(Step):
-    """The type of the batch: uint8, float32, float16 or bfloat16 (torch only).
+    """The type of the batch: uint8, float32, float16 or bfloat16 (torch only), or what `Decode`
+    gives.
 
     Args:
         dtype: Its name, or torch's or numpy's object for it.
@@ -271,13 +304,7 @@ class ToDtype(Step):
     """
 
     def __init__(self, dtype: Any, scale: bool = False) -> None:
-        name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
-        name = name.removeprefix("torch.")
-        if name not in ("uint8", "float32", "float16", "bfloat16"):
-            raise ValueError(
-                f"dtype {dtype!r} is not available: use uint8, float32, float16 or bfloat16"
-            )
-        super().__init__(dtype=name, scale=bool(scale))
+        super().__init__(dtype=_dtype(dtype, (*_FILE_TYPES, "bfloat16")), scale=bool(scale))
 
 
 class ToLayout(Step):

@@ -13,7 +13,12 @@ class ChainCheck {
  public:
   Result<void> add(const step::Decode& step) {
     if (number_ > 1) return flaw("must be the first step");
-    result_.form.channels = step.mode == ColorMode::rgb ? 3 : 1;
+    if (step.type == PixelType::bfloat16) return flaw("no file holds bfloat16; use float32");
+    result_.form.channels = channels_of(step.mode);
+    result_.form.type = step.type;
+    result_.math.divisor = largest(step.type);
+    result_.numbers = step.numbers();
+    decoded_ = step.type;
     return {};
   }
   Result<void> add(const step::RandomResizedCrop& step) {
@@ -67,6 +72,8 @@ class ChainCheck {
   }
   Result<void> add(const step::ColorJitter& step) {
     FORELOAD_CHECK(check_image_step());
+    if (result_.numbers)
+      return flaw("works on 8-bit images without alpha; leave it out, or use a function");
     for (const auto& [low, high] : {step.brightness, step.contrast, step.saturation}) {
       if (!(low >= 0 && low <= high) || !std::isfinite(high)) {
         return flaw("each range must be two factors not below 0, the smaller one first");
@@ -76,8 +83,14 @@ class ChainCheck {
   }
   Result<void> add(const step::Normalize& step) {
     if (normalized_) return flaw("is there twice; put both into one");
-    if (typed_ && result_.form.type == PixelType::uint8) {
-      return flaw("comes after ToDtype uint8 but gives float numbers; leave that ToDtype out");
+    if (typed_ && is_integer(result_.form.type)) {
+      return flaw(
+          fmt::format("comes after ToDtype {} but gives float numbers; leave that ToDtype "
+                      "out",
+                      name_of(result_.form.type)));
+    }
+    if (result_.form.channels == 4) {
+      return flaw("has a mean and std for colours, none for alpha; leave it out, or decode as RGB");
     }
     for (size_t i = 0; i < 3; ++i) {
       const auto mean = static_cast<float>(step.mean[i]);
@@ -95,8 +108,17 @@ class ChainCheck {
   }
   Result<void> add(const step::ToDtype& step) {
     if (typed_) return flaw("is there twice; leave one out");
-    if (normalized_ && step.type == PixelType::uint8) {
-      return flaw("uint8 cannot hold what Normalize gives; use a float type");
+    if (normalized_ && is_integer(step.type)) {
+      return flaw(
+          fmt::format("{} cannot hold what Normalize gives; use a float type", name_of(step.type)));
+    }
+    const bool any_input = step.type == PixelType::float32 || step.type == PixelType::float16 ||
+                           step.type == PixelType::bfloat16;
+    if (!any_input && step.type != decoded_) {
+      return flaw(
+          fmt::format("{} is not made of {}; use a float type of 32 or 16 bits, or let "
+                      "Decode give {}",
+                      name_of(step.type), name_of(decoded_), name_of(step.type)));
     }
     // After Normalize the numbers are floats already, and there is nothing left to scale.
     if (!normalized_ && !step.scale) result_.math.divisor = 1;
@@ -137,7 +159,24 @@ class ChainCheck {
     return {};
   }
 
+  // What torchvision divides by to come to [0, 1]; floats are taken to be there.
+  static float largest(PixelType type) {
+    switch (type) {
+      case PixelType::uint8:
+        return 255;
+      case PixelType::uint16:
+        return 65535;
+      case PixelType::int16:
+        return 32767;
+      case PixelType::int32:
+        return 2147483647.0f;
+      default:
+        return 1;
+    }
+  }
+
   ChainResult result_;
+  PixelType decoded_ = PixelType::uint8;
   size_t number_ = 0;
   std::string_view name_;
   bool normalized_ = false;

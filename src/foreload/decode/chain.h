@@ -17,6 +17,7 @@ namespace foreload {
 struct ChainResult {
   OutputForm form;
   ValueMath math;
+  bool numbers = false;  // see step::Decode
 };
 
 // Puts a Decode in front of a chain that has none. Fails with `invalid`, in one line that names the

@@ -21,6 +21,34 @@ uint32_t shrunk(uint32_t side, unsigned shrink) {
          region.width <= size.width - region.x && region.height <= size.height - region.y;
 }
 
+// Values of 8 bits as 16, an alpha of all ones behind colours that have none.
+void widen(const PixelView& in, const DecodeOptions& options, PixelBuffer& out) {
+  const uint32_t channels = channels_of(options.mode);
+  out.reset(in.size, options.wide ? 2 * channels : channels);
+  for (uint32_t y = 0; y < in.size.height; ++y) {
+    const uint8_t* from = in.row(y);
+    uint8_t* to = out.row(y);
+    for (uint32_t x = 0; x < in.size.width; ++x, from += in.channels) {
+      for (uint32_t channel = 0; channel < channels; ++channel) {
+        const uint8_t value = channel < in.channels ? from[channel] : 255;
+        *to++ = value;
+        if (options.wide) *to++ = value;
+      }
+    }
+  }
+}
+
+Result<void> decode_jpeg_widened(std::span<const std::byte> file, ImageSize size,
+                                 const DecodeOptions& options, const Region& region,
+                                 unsigned shrink, PixelBuffer& out, Scratch& scratch) {
+  const ColorMode plain = options.mode == ColorMode::grey ? ColorMode::grey : ColorMode::rgb;
+  if (plain == options.mode && !options.wide)
+    return decode_jpeg(file, size, plain, region, shrink, out, scratch);
+  FORELOAD_CHECK(decode_jpeg(file, size, plain, region, shrink, scratch.other, scratch));
+  widen(scratch.other.view(), options, out);
+  return {};
+}
+
 Result<ImageHeader> header_of(std::span<const std::byte> file, const DecodeOptions& options) {
   switch (format_of(file)) {
     case ImageFormat::jpeg:
@@ -34,6 +62,18 @@ Result<ImageHeader> header_of(std::span<const std::byte> file, const DecodeOptio
 }
 
 }  // namespace
+
+uint32_t channels_of(ColorMode mode) {
+  switch (mode) {
+    case ColorMode::rgb:
+      return 3;
+    case ColorMode::grey:
+      return 1;
+    case ColorMode::rgba:
+      return 4;
+  }
+  return 0;
+}
 
 std::string_view name_of(ImageFormat format) {
   switch (format) {
@@ -79,11 +119,11 @@ Result<void> decode(std::span<const std::byte> file, const ImageHeader& header,
   PixelBuffer& pixels = turned ? scratch.stored : out;
   switch (header.format) {
     case ImageFormat::jpeg:
-      FORELOAD_CHECK(decode_jpeg(file, size, options.mode, stored, shrink, pixels, scratch));
+      FORELOAD_CHECK(decode_jpeg_widened(file, size, options, stored, shrink, pixels, scratch));
       break;
     case ImageFormat::png:
       assert(shrink == 1);
-      FORELOAD_CHECK(decode_png(file, size, options.mode, stored, pixels, scratch));
+      FORELOAD_CHECK(decode_png(file, size, options, stored, pixels, scratch));
       break;
     case ImageFormat::other:
       return fail(ErrorKind::invalid, "not a JPEG or PNG image");

@@ -24,11 +24,15 @@ std::string_view name_of(ImageFormat format);
 // By the first bytes. `other`: not one this library decodes.
 ImageFormat format_of(std::span<const std::byte> file);
 
-enum class ColorMode : uint8_t { rgb, grey };
+enum class ColorMode : uint8_t { rgb, grey, rgba };
+uint32_t channels_of(ColorMode mode);
 
 struct DecodeOptions {
   ColorMode mode = ColorMode::rgb;
   bool exif_orientation = false;  // turn the image as its EXIF tag says, before anything else
+  // Two bytes for each value, in the machine's order, so that 16-bit images stay what they are;
+  // values of 8 bits are multiplied by 257. The buffer then has twice as many "channels".
+  bool wide = false;
   // Images that declare more pixels than this are refused before memory is taken: twice Pillow's
   // MAX_IMAGE_PIXELS, where Pillow raises DecompressionBombError.
   uint64_t most_pixels = 2 * 89'478'485;

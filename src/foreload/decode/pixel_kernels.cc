@@ -78,7 +78,7 @@ void write(const RowWriter& writer, const uint8_t* row, uint32_t width, std::byt
     case PixelType::float16:
     case PixelType::bfloat16:
       return look_up(writer.halves, writer, row, width, out, plane);
-    case PixelType::uint8:
+    default:  // uint8; others have no writer
       break;
   }
   if (writer.layout == Layout::hwc || writer.channels == 1) {

@@ -330,7 +330,7 @@ void write(const RowWriter& writer, const uint8_t* row, uint32_t width, std::byt
       case PixelType::bfloat16:
         done = write_some<PixelType::bfloat16>(writer, row, width, out, plane);
         break;
-      case PixelType::uint8:
+      default:  // uint8; others have no writer
         if (writer.layout == Layout::chw) done = write_byte_planes(row, width, out, plane);
         break;
     }

@@ -338,7 +338,7 @@ void write(const RowWriter& writer, const uint8_t* row, uint32_t width, std::byt
         return write_numbers<PixelType::float16>(writer, row, width, out, plane);
       case PixelType::bfloat16:
         return write_numbers<PixelType::bfloat16>(writer, row, width, out, plane);
-      case PixelType::uint8:
+      default:  // uint8; others have no writer
         break;
     }
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <csetjmp>
 #include <cstdint>
 #include <cstdio>
@@ -33,7 +34,10 @@ static_assert(std::is_trivially_destructible_v<Reading>);
 struct Request {
   ImageSize size;
   ColorMode mode;
+  bool wide;
   Region region;
+
+  uint32_t bytes_per_pixel() const { return channels_of(mode) * (wide ? 2 : 1); }
 };
 
 [[noreturn]] void leave_with(Reading& reading, const char* message) {
@@ -57,8 +61,9 @@ void give_bytes(png_struct* png, png_byte* to, size_t count) {
   reading.rest = reading.rest.subspan(count);
 }
 
-// One byte, or for `rgb` three and for `wide_grey` two bytes (high one first) per pixel.
-enum class RawKind : uint8_t { rgb, grey, wide_grey, indexed };
+// One byte, or for `rgb` three and for `wide_grey` two bytes (high one first) per pixel; `ready`:
+// as they are asked for; `wide_rgb`: three words, of which grey ones are to be made.
+enum class RawKind : uint8_t { rgb, grey, wide_grey, indexed, ready, wide_rgb };
 
 struct RawForm {
   RawKind kind = RawKind::rgb;
@@ -66,11 +71,33 @@ struct RawForm {
   std::array<std::array<uint8_t, 3>, 256> palette{};  // black where the file defines none
 };
 
+// Lets libpng make words, or bytes with alpha.
+void choose_wide_form(Reading& reading, const Request& request, RawForm& form) {
+  png_struct* const png = reading.png;
+  const bool colored = (png_get_color_type(png, reading.info) & PNG_COLOR_MASK_COLOR) != 0;
+  png_set_expand(png);
+  if (request.wide) {
+    png_set_expand_16(png);
+    if constexpr (std::endian::native == std::endian::little) png_set_swap(png);
+  } else {
+    png_set_strip_16(png);
+  }
+  if (request.mode == ColorMode::rgba)
+    png_set_add_alpha(png, request.wide ? 0xFFFF : 0xFF, PNG_FILLER_AFTER);
+  else
+    png_set_strip_alpha(png);
+  if (request.mode != ColorMode::grey && !colored) png_set_gray_to_rgb(png);
+  form.kind = request.mode == ColorMode::grey && colored ? RawKind::wide_rgb : RawKind::ready;
+}
+
 // Asks libpng for bytes without alpha and says what they will mean.
-void choose_form(Reading& reading, RawForm& form) {
+void choose_form(Reading& reading, const Request& request, RawForm& form) {
   png_struct* const png = reading.png;
   const int depth = png_get_bit_depth(png, reading.info);
   const int color = png_get_color_type(png, reading.info);
+  const bool clipped = color == PNG_COLOR_TYPE_GRAY && depth == 16 && !request.wide;
+  if (!clipped && (request.wide || request.mode == ColorMode::rgba))
+    return choose_wide_form(reading, request, form);
   png_set_packing(png);
   png_set_strip_alpha(png);
   if (color == PNG_COLOR_TYPE_PALETTE) {
@@ -104,16 +131,34 @@ std::array<uint8_t, 3> color_at(const uint8_t* row, uint32_t x, const RawForm& f
       return grey(row[2 * size_t{x}] != 0 ? 255 : row[2 * size_t{x} + 1]);
     case RawKind::indexed:
       return form.palette[row[x]];
+    case RawKind::ready:
+    case RawKind::wide_rgb:
+      break;  // not one color a byte
   }
   return {};
 }
 
+// Pillow's weights, for words.
+void words_to_grey(const uint8_t* raw, uint32_t pixels, uint8_t* out) {
+  for (uint32_t x = 0; x < pixels; ++x, raw += 6, out += 2) {
+    std::array<uint16_t, 3> color;
+    std::memcpy(color.data(), raw, sizeof color);
+    const auto grey = static_cast<uint16_t>(
+        (color[0] * 19595u + color[1] * 38470u + color[2] * 7471u + 0x8000u) >> 16);
+    std::memcpy(out, &grey, sizeof grey);
+  }
+}
+
 void convert_row(const uint8_t* raw, const RawForm& form, const Request& request, uint8_t* out) {
   const Region& region = request.region;
-  if (form.kind == RawKind::rgb && request.mode == ColorMode::rgb) {
-    std::memcpy(out, raw + 3 * size_t{region.x}, 3 * size_t{region.width});
+  if (form.kind == RawKind::ready ||
+      (form.kind == RawKind::rgb && request.mode == ColorMode::rgb)) {
+    const size_t pixel = request.bytes_per_pixel();
+    std::memcpy(out, raw + pixel * region.x, pixel * region.width);
     return;
   }
+  if (form.kind == RawKind::wide_rgb)
+    return words_to_grey(raw + size_t{6} * region.x, region.width, out);
   for (uint32_t x = region.x; x < region.x + region.width; ++x) {
     const auto [red, green, blue] = color_at(raw, x, form);
     if (request.mode == ColorMode::grey) {
@@ -122,6 +167,7 @@ void convert_row(const uint8_t* raw, const RawForm& form, const Request& request
       *out++ = red;
       *out++ = green;
       *out++ = blue;
+      if (request.mode == ColorMode::rgba) *out++ = 255;
     }
   }
 }
@@ -147,7 +193,7 @@ void open(Reading& reading, const Request& request) {
 void read_region(Reading& reading, const Request& request, PixelBuffer& out, Scratch& scratch) {
   open(reading, request);
   RawForm form;
-  choose_form(reading, form);
+  choose_form(reading, request, form);
   const int passes = png_set_interlace_handling(reading.png);
   png_read_update_info(reading.png, reading.info);
   const size_t row_bytes = png_get_rowbytes(reading.png, reading.info);
@@ -159,7 +205,7 @@ void read_region(Reading& reading, const Request& request, PixelBuffer& out, Scr
     return scratch.bytes.data() + (passes == 1 ? 0 : y * row_bytes);
   };
   const Region& region = request.region;
-  out.reset({region.width, region.height}, request.mode == ColorMode::grey ? 1 : 3);
+  out.reset({region.width, region.height}, request.bytes_per_pixel());
   for (int pass = 0; pass < passes; ++pass) {
     for (uint32_t y = 0; y < height; ++y) {
       png_read_row(reading.png, raw_row(y), nullptr);
@@ -180,11 +226,12 @@ bool attempt(Reading& reading, const Request& request, PixelBuffer& out, Scratch
 
 }  // namespace
 
-Result<void> decode_png(std::span<const std::byte> file, ImageSize size, ColorMode mode,
-                        const Region& region, PixelBuffer& out, Scratch& scratch) {
+Result<void> decode_png(std::span<const std::byte> file, ImageSize size,
+                        const DecodeOptions& options, const Region& region, PixelBuffer& out,
+                        Scratch& scratch) {
   Reading reading;
   reading.rest = file;
-  const bool done = attempt(reading, {size, mode, region}, out, scratch);
+  const bool done = attempt(reading, {size, options.mode, options.wide, region}, out, scratch);
   png_destroy_read_struct(&reading.png, &reading.info, nullptr);
   if (done) return {};
   if (reading.truncated) {

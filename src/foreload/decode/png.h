@@ -5,8 +5,9 @@
 //
 // Colours are Pillow's: alpha and declared transparent colours are dropped, 16-bit channels keep
 // their high byte, except that greyscale of 16 bits is clipped at 255 (Pillow's I;16), and palette
-// entries that the file does not define are black. Stricter than Pillow in one thing: a wrong
-// checksum is an error in the pixel data too.
+// entries that the file does not define are black. With alpha (rgba), declared transparent colours
+// and palette entries have an alpha of 0, and what has none is opaque; wide, 16-bit channels are
+// kept. Stricter than Pillow in one thing: a wrong checksum is an error in the pixel data too.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,8 @@ Result<ImageHeader> read_png_header(std::span<const std::byte> file, bool orient
 
 // The whole image is decoded, so that damage anywhere is noticed. `size` is what the header
 // declared.
-Result<void> decode_png(std::span<const std::byte> file, ImageSize size, ColorMode mode,
-                        const Region& region, PixelBuffer& out, Scratch& scratch);
+Result<void> decode_png(std::span<const std::byte> file, ImageSize size,
+                        const DecodeOptions& options, const Region& region, PixelBuffer& out,
+                        Scratch& scratch);
 
 }  // namespace foreload

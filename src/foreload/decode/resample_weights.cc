@@ -158,6 +158,28 @@ AxisWeights compute_weights(const Axis& axis, Interpolation interpolation, bool 
           .weights = weights.subspan(0, stride * padded)};
 }
 
+std::vector<Taps> compute_taps(const Axis& axis, Interpolation interpolation) {
+  assert(interpolation != Interpolation::nearest);
+  const Filter filter(axis, interpolation);
+  const double narrowing = 1.0 / filter.widening;
+  std::vector<Taps> all(axis.count);
+  for (uint32_t i = 0; i < axis.count; ++i) {
+    const InputRange range = filter.range(axis.first + i);
+    const double center = filter.center(axis.first + i);
+    Taps& taps = all[i];
+    taps.start = range.begin;
+    double sum = 0;
+    for (uint32_t input = range.begin; input < range.end; ++input) {
+      const double x = (static_cast<double>(input) - center + 0.5) * narrowing;
+      taps.weights.push_back(interpolation == Interpolation::bicubic ? cubic(x) : triangle(x));
+      sum += taps.weights.back();
+    }
+    if (sum == 0.0) continue;
+    for (double& weight : taps.weights) weight /= sum;
+  }
+  return all;
+}
+
 void compute_nearest(const Axis& axis, bool mirrored, uint32_t origin, std::span<uint32_t> inputs) {
   scan_nearest(axis, [&](uint32_t output, uint32_t input) {
     inputs[mirrored ? axis.count - 1 - output : output] = input - origin;

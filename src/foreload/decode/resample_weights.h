@@ -67,6 +67,14 @@ AxisWeights compute_weights(const Axis& axis, Interpolation interpolation, bool 
                             uint32_t origin, uint32_t readable, std::span<int32_t> weights,
                             std::span<uint32_t> bounds);
 
+// The same for one output as it is before it becomes fixed-point, for images of other types.
+struct Taps {
+  uint32_t start = 0;  // the first input
+  std::vector<double> weights;
+};
+// REQUIRES: not nearest.
+std::vector<Taps> compute_taps(const Axis& axis, Interpolation interpolation);
+
 // For nearest: the input of each output, relative to `origin`.
 void compute_nearest(const Axis& axis, bool mirrored, uint32_t origin, std::span<uint32_t> inputs);
 

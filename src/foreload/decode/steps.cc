@@ -15,6 +15,14 @@ std::string_view name_of(PixelType type) {
       return "float16";
     case PixelType::bfloat16:
       return "bfloat16";
+    case PixelType::uint16:
+      return "uint16";
+    case PixelType::int16:
+      return "int16";
+    case PixelType::int32:
+      return "int32";
+    case PixelType::float64:
+      return "float64";
   }
   return "unknown";
 }
@@ -36,20 +44,38 @@ std::string_view name_of(Interpolation interpolation) {
 }
 
 std::string_view name_of(ColorMode mode) {
-  return mode == ColorMode::rgb ? "rgb" : "grey";
+  switch (mode) {
+    case ColorMode::rgb:
+      return "rgb";
+    case ColorMode::grey:
+      return "grey";
+    case ColorMode::rgba:
+      return "rgba";
+  }
+  return "unknown";
 }
 
 uint32_t bytes_of(PixelType type) {
   switch (type) {
     case PixelType::uint8:
       return 1;
-    case PixelType::float32:
-      return 4;
     case PixelType::float16:
     case PixelType::bfloat16:
+    case PixelType::uint16:
+    case PixelType::int16:
       return 2;
+    case PixelType::float32:
+    case PixelType::int32:
+      return 4;
+    case PixelType::float64:
+      return 8;
   }
   return 0;
+}
+
+bool is_integer(PixelType type) {
+  return type == PixelType::uint8 || type == PixelType::uint16 || type == PixelType::int16 ||
+         type == PixelType::int32;
 }
 
 std::string_view name_of(const Step& step) {

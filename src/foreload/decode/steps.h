@@ -18,7 +18,8 @@
 
 namespace foreload {
 
-enum class PixelType : uint8_t { uint8, float32, float16, bfloat16 };
+// The first four are what a batch of images can be; the others come from files that hold them.
+enum class PixelType : uint8_t { uint8, float32, float16, bfloat16, uint16, int16, int32, float64 };
 enum class Layout : uint8_t { chw, hwc };
 
 std::string_view name_of(PixelType type);
@@ -26,6 +27,7 @@ std::string_view name_of(Layout layout);
 std::string_view name_of(Interpolation interpolation);
 std::string_view name_of(ColorMode mode);
 uint32_t bytes_of(PixelType type);
+bool is_integer(PixelType type);
 
 namespace step {
 
@@ -34,6 +36,12 @@ struct Decode {
   bool exif_orientation = false;
   // JPEG is decoded at 1/2, 1/4 or 1/8 where the steps after it shrink by twice that or more.
   bool fast = false;
+  // What files hold: uint8, or uint16 (8-bit images are widened), or, in .npy files only, any
+  // type but bfloat16.
+  PixelType type = PixelType::uint8;
+
+  // Whether values are more than the one or three bytes a pixel that the quick way is made for.
+  bool numbers() const { return type != PixelType::uint8 || mode == ColorMode::rgba; }
 };
 struct RandomResizedCrop {
   ImageSize size;

@@ -135,14 +135,18 @@ class Keys {
   std::string flaw_;
 };
 
+constexpr auto kTypes = {PixelType::uint8,    PixelType::float32, PixelType::float16,
+                         PixelType::bfloat16, PixelType::uint16,  PixelType::int16,
+                         PixelType::int32,    PixelType::float64};
 constexpr auto kInterpolations = {Interpolation::nearest, Interpolation::bilinear,
                                   Interpolation::bicubic};
 
 // Reads and writes visit the same keys, so that neither can forget one.
 Result<Step> read_step(Keys keys, step::Decode step) {
-  keys.read("mode", step.mode, {ColorMode::rgb, ColorMode::grey});
+  keys.read("mode", step.mode, {ColorMode::rgb, ColorMode::grey, ColorMode::rgba});
   keys.read("exif_orientation", step.exif_orientation);
   keys.read("fast", step.fast);
+  keys.read("dtype", step.type, kTypes);
   return keys.finish(step);
 }
 
@@ -198,8 +202,7 @@ Result<Step> read_step(Keys keys, step::Normalize step) {
 }
 
 Result<Step> read_step(Keys keys, step::ToDtype step) {
-  keys.read("dtype", step.type,
-            {PixelType::uint8, PixelType::float32, PixelType::float16, PixelType::bfloat16});
+  keys.read("dtype", step.type, kTypes);
   keys.read("scale", step.scale);
   return keys.finish(step);
 }
@@ -216,7 +219,8 @@ Json size_json(ImageSize size) {
 Json step_json(const step::Decode& step) {
   return {{"mode", name_of(step.mode)},
           {"exif_orientation", step.exif_orientation},
-          {"fast", step.fast}};
+          {"fast", step.fast},
+          {"dtype", name_of(step.type)}};
 }
 Json step_json(const step::RandomResizedCrop& step) {
   return {{"size", size_json(step.size)},

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "foreload/decode/chain.h"
+#include "foreload/decode/number_image.h"
+#include "foreload/decode/number_passes.h"
 #include "foreload/decode/parcel.h"
 #include "foreload/decode/pass_runner.h"
 #include "foreload/decode/pixel_kernels.h"
@@ -28,8 +30,16 @@ Result<std::shared_ptr<const Transform>> Transform::compile(std::vector<Step> st
   std::shared_ptr<Transform> transform(new Transform());
   transform->steps_ = std::move(steps);
   transform->form_ = chain.form;
-  transform->writer_ = std::make_shared<const RowWriter>(
-      RowWriter::make(chain.form.type, chain.form.layout, chain.form.channels, chain.math));
+  if (chain.numbers) {
+    transform->numbers_ = std::make_shared<const NumberSettings>(
+        NumberSettings{.options = transform->options(),
+                       .decoded = std::get<step::Decode>(transform->steps_.front()).type,
+                       .form = chain.form,
+                       .math = chain.math});
+  } else {
+    transform->writer_ = std::make_shared<const RowWriter>(
+        RowWriter::make(chain.form.type, chain.form.layout, chain.form.channels, chain.math));
+  }
   transform->kernels_ = &kernels;
   return transform;
 }
@@ -58,6 +68,13 @@ DecodeOptions Transform::options() const {
 }
 
 Result<ImageHeader> Transform::open(std::span<const std::byte> file, Scratch& scratch) const {
+  if (is_npy(file)) {
+    const auto& step = std::get<step::Decode>(steps_.front());
+    FORELOAD_TRY(const NpyArray array, parse_npy(file));
+    FORELOAD_TRY(const ImageSize size, check_image(array, step.type, step.mode));
+    if (!numbers_) pixels_of(array, step.mode, scratch.decoded);
+    return ImageHeader{.format = ImageFormat::other, .size = size};
+  }
   if (!other_ || file.empty() || format_of(file) != ImageFormat::other)
     return read_header(file, options());
   FORELOAD_CHECK(other_(file, options(), scratch.decoded));
@@ -68,6 +85,7 @@ Result<ImageHeader> Transform::open(std::span<const std::byte> file, Scratch& sc
 Result<void> Transform::run_plan(std::span<const std::byte> file, const ImageHeader& header,
                                  const SamplePlan& plan, std::span<std::byte> into,
                                  Scratch& scratch) const {
+  if (numbers_) return run_number_passes(file, header, plan, *numbers_, into, scratch);
   const PassSettings settings{.options = options(),
                               .fast = std::get<step::Decode>(steps_.front()).fast,
                               .writer = writer_.get(),

@@ -23,6 +23,7 @@
 namespace foreload {
 
 class PackingRule;
+struct NumberSettings;
 struct PixelKernels;
 struct RowWriter;
 struct SamplePlan;
@@ -53,8 +54,8 @@ struct DrawnParameters {
 };
 
 // Decodes a file of a format that this library does not know: the whole image, upright if the
-// options ask for it, one byte per channel, as many channels as the mode has. Fails with `invalid`;
-// several threads call it at once.
+// options ask for it, one byte per channel (never `wide`), as many channels as the mode has. Fails
+// with `invalid`; several threads call it at once.
 using OtherDecoder = std::function<Result<void>(std::span<const std::byte> file,
                                                 const DecodeOptions& options, PixelBuffer& out)>;
 
@@ -72,7 +73,7 @@ class Transform {
   // a GPU; see parcel.h. Only images of 8 bits in three channels can be left to one: others come
   // out as ever.
   std::shared_ptr<const Transform> packing(std::shared_ptr<const PackingRule> rule) const;
-  // The same chain, with somebody to ask where a file is neither JPEG nor PNG.
+  // The same chain, with somebody to ask where a file is neither JPEG nor PNG nor .npy.
   std::shared_ptr<const Transform> with_other_formats(OtherDecoder decoder) const;
 
   const OutputForm& form() const { return form_; }
@@ -97,7 +98,8 @@ class Transform {
  private:
   Transform() = default;
 
-  // What the file declares; a file of another format is decoded into scratch.decoded.
+  // What the file declares; a file of another format, or an array of bytes in a .npy file, is
+  // decoded into scratch.decoded.
   Result<ImageHeader> open(std::span<const std::byte> file, Scratch& scratch) const;
   Result<void> run_plan(std::span<const std::byte> file, const ImageHeader& header,
                         const SamplePlan& plan, std::span<std::byte> into, Scratch& scratch) const;
@@ -105,7 +107,8 @@ class Transform {
 
   std::vector<Step> steps_;  // the first one is Decode
   OutputForm form_;
-  std::shared_ptr<const RowWriter> writer_;
+  std::shared_ptr<const RowWriter> writer_;        // null where numbers_ is not
+  std::shared_ptr<const NumberSettings> numbers_;  // of images that are not plain bytes
   const PixelKernels* kernels_ = nullptr;
   std::shared_ptr<const PackingRule> packing_;  // null: everything is done here
   OtherDecoder other_;                          // may be empty

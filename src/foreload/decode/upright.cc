@@ -80,11 +80,25 @@ void turn_upright(const PixelView& in, int orientation, PixelBuffer& out) {
   const ptrdiff_t across = turn.swap ? right : down;
   for (uint32_t y = 0; y < size.height; ++y) {
     const uint8_t* const from = first + across * ptrdiff_t{y};
-    if (in.channels == 3) {
-      copy_row<3>(from, along, size.width, out.row(y));
-    } else {
-      assert(in.channels == 1);
-      copy_row<1>(from, along, size.width, out.row(y));
+    switch (in.channels) {
+      case 1:
+        copy_row<1>(from, along, size.width, out.row(y));
+        break;
+      case 2:
+        copy_row<2>(from, along, size.width, out.row(y));
+        break;
+      case 3:
+        copy_row<3>(from, along, size.width, out.row(y));
+        break;
+      case 4:
+        copy_row<4>(from, along, size.width, out.row(y));
+        break;
+      case 6:
+        copy_row<6>(from, along, size.width, out.row(y));
+        break;
+      default:
+        assert(in.channels == 8);
+        copy_row<8>(from, along, size.width, out.row(y));
     }
   }
 }
