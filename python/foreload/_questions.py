@@ -89,8 +89,12 @@ class Questions:
             question = self._new.get()
             if question is None:
                 return
-            self._asked.append(question)
-            self._give(question[0])
+            try:
+                self._give(question[0])
+            except ValueError as error:
+                question[1].set_exception(error)
+            else:
+                self._asked.append(question)
 
     def _give(self, samples: npt.NDArray[np.int64]) -> None:
         self._core.give_list(samples, np.array([len(samples)]))

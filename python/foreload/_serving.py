@@ -73,7 +73,7 @@ class Server:
         self._listener.bind(self.address)
         self._listener.listen(64)
         self._connections: set[socket.socket] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a thread that holds it may be the one that collects us
         self._closed = False
         self._start_thread(self._accept)
         _open.add(self)
@@ -84,8 +84,10 @@ class Server:
 
     def close(self) -> None:
         """End connections, threads and the engine."""
+        if os.getpid() != self.process:  # a child made by fork: all this is its parent's
+            return
         with self._lock:
-            if self._closed or os.getpid() != self.process:
+            if self._closed:
                 return
             self._closed = True
             connections = list(self._connections)

@@ -155,6 +155,12 @@ def test_somebody_who_does_not_take_the_answer_holds_up_nobody(tmp_path):
     served.close()
 
 
+def test_a_question_that_makes_no_sense_is_an_error_of_its_own(served):
+    with pytest.raises(ValueError, match="50"):
+        served._own.ask([3, 50])
+    assert served[3][1] == 0
+
+
 def test_what_is_expected_is_read_ahead_and_once(images, tmp_path):
     paths = files(images)
     served = foreload.open_dataset(images, sizes)

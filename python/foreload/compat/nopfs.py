@@ -3,8 +3,9 @@
 
     job = Job(folder, batch_size, epochs, "uniform", drop_last_batch=True, seed=0, memory="8GiB")
     dataset = NoPFSImageFolder(folder, job, transform)
+    loader = NoPFSDataLoader(dataset)
     for epoch in range(epochs):
-        for samples, labels in NoPFSDataLoader(dataset):
+        for samples, labels in loader:
             ...
 
 Arguments and their order are those of NoPFS (of its published research version, where the classes
