@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from foreload import _core
-from foreload._questions import Questions, ReadAhead
+from foreload._questions import Questions
+from foreload._read_ahead import ReadAhead
 
 LENGTH = struct.Struct("<Q")
 # What is read ahead and was not asked for yet, about.
