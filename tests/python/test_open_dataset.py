@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """foreload.open_dataset: torch's own DataLoader, served by the caches."""
 
+import json
 import multiprocessing
 import os
 import pickle
@@ -223,3 +224,30 @@ def test_it_shares_a_cache_with_loaders(images):
     assert cache.memory_left == total * 2
     served.close()
     assert cache.memory_left == total * 3
+
+
+def test_ranks_of_a_machine_share_its_budgets(images, tmp_path, monkeypatch):
+    """Each has a data set of its own, and its own part of a disk's folder."""
+    total = sum(path.stat().st_size for path in files(images))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    for run in range(2):
+        both = []
+        for rank in range(2):
+            monkeypatch.setenv("RANK", str(rank))
+            monkeypatch.setenv("LOCAL_RANK", str(rank))
+            both.append(
+                foreload.open_dataset(
+                    images, memory=total, disk=(tmp_path, 8 << 20), profile="none"
+                )
+            )
+        for served in both:
+            start = json.loads(served._server.core.start_json())
+            assert start["tiers"][0]["bytes"] == total // 2
+            assert start["tiers"][1]["bytes"] <= 4 << 20
+            assert served.stats()["held_samples"] == (50 if run else 0)
+            assert [served[index][1] for index in range(50)] == [
+                int(path.parent.name[5:]) for path in files(images)
+            ]
+        for served in both:
+            served.close()
