@@ -78,7 +78,9 @@ struct PolicySettings {
   RunTime peer_timeout = std::chrono::seconds(10);
   // An owner lets peers wait at most so long for a sample that its first reader should push.
   RunTime push_patience = std::chrono::seconds(30);
-  Limiter::Settings peer_limiter{1, 64, 8};
+  // The window bounds what is asked for, and the peer what it sends: to begin with less only leaves
+  // links idle.
+  Limiter::Settings peer_limiter{1, 64, 64};
   uint64_t push_bytes = uint64_t{16} << 20;   // on their way to all peers together, about
   uint64_t serve_bytes = uint64_t{32} << 20;  // being sent to peers that asked, about
   // Ranks on this host whose memory can be read in place.
