@@ -116,6 +116,29 @@ TEST_P(RendezvousConformance, GetGivesUpAndMayAskAgain) {
   EXPECT_EQ(taken(second->get("never", kPatience)), "after all");
 }
 
+// An answer that comes after its question was given up is not taken for that of the next one.
+TEST_P(RendezvousConformance, LateAnswersAreNotMistaken) {
+  const auto first = open_(0);
+  const auto second = open_(1);
+  EXPECT_FALSE(second->get("late", milliseconds(5)));
+  ASSERT_TRUE(first->put("late", "came late"));
+  ASSERT_TRUE(first->put("other", "another value"));
+  EXPECT_EQ(taken(second->get("other", kPatience)), "another value");
+  EXPECT_FALSE(second->get("never", milliseconds(5)));
+  ASSERT_TRUE(second->put("own", "value"));
+  EXPECT_EQ(taken(second->get("late", kPatience)), "came late");
+}
+
+TEST_P(RendezvousConformance, LookingOnceSeesWhatIsThere) {
+  const auto first = open_(0);
+  const auto second = open_(1);
+  ASSERT_TRUE(first->put("key", "value"));
+  for (Rendezvous* one : {first.get(), second.get()}) {
+    EXPECT_EQ(taken(one->get("key", milliseconds(0))), "value");
+    EXPECT_FALSE(one->get("never", milliseconds(0)));
+  }
+}
+
 TEST_P(RendezvousConformance, TooLongIsRefused) {
   const auto first = open_(0);
   const auto second = open_(1);
@@ -166,7 +189,8 @@ TEST_P(RendezvousConformance, LongValuesGoInPieces) {
   const auto zero = open_(0);
   const auto one = open_(1);
   std::string value;
-  for (size_t i = 0; value.size() < 3 * kMostValueBytes; ++i) value += std::to_string(i) + '\0';
+  for (size_t i = 0; value.size() < 3 * kMostValueBytes; ++i)
+    value.append(reinterpret_cast<const char*>(&i), sizeof i);
   for (const size_t bytes :
        {size_t{0}, size_t{1}, kMostValueBytes - 24, kMostValueBytes, value.size()}) {
     const std::string key = "long " + std::to_string(bytes);
@@ -206,9 +230,10 @@ TEST_P(RendezvousConformance, WaitingCanBeInterrupted) {
   EXPECT_EQ(got.error().kind, ErrorKind::cancelled);
 }
 
-TEST(FolderRendezvous, RankZeroThatNeverComesIsNamed) {
-  const TemporaryFolder folder;
-  const auto one = taken(folder_rendezvous(folder.path(), "job"));
+// Rank 0 is slow to tell anything, as where it still lists the data set.
+TEST_P(RendezvousConformance, RankZeroThatSaysNothingIsNamed) {
+  const auto zero = open_(0);
+  const auto one = open_(1);
   const auto values = exchange(*one, "facts", 1, 3, "own", milliseconds(1));
   ASSERT_FALSE(values);
   EXPECT_NE(values.error().message.find("0 and 2 are missing"), std::string::npos)
@@ -268,6 +293,30 @@ TEST(TcpRendezvous, SecondPutOfAnotherValueIsRefused) {
   EXPECT_EQ(taken(client->get("key", kPatience)), "value");
 }
 
+// What many ask for is one value in the store, and those who go away while they wait harm nobody.
+TEST(TcpRendezvous, ManyWaitForOneLongValue) {
+  const uint16_t port = free_port();
+  const auto server = taken(tcp_rendezvous("127.0.0.1", port, 0, kPatience));
+  const std::string value(1 << 20, 'v');
+  std::vector<std::jthread> clients;
+  for (uint32_t r = 1; r <= 32; ++r) {
+    clients.emplace_back([&, r] {
+      const auto client = taken(tcp_rendezvous("127.0.0.1", port, r, kPatience));
+      ASSERT_TRUE(client->put("here/" + std::to_string(r), ""));
+      if (r % 4 == 0) {
+        EXPECT_FALSE(client->get("all", milliseconds(1)));
+      } else {
+        EXPECT_EQ(taken(client->get("all", kPatience)), value);
+      }
+    });
+  }
+  for (uint32_t r = 1; r <= 32; ++r)
+    ASSERT_TRUE(server->get("here/" + std::to_string(r), kPatience));
+  for (uint32_t r = 4; r <= 32; r += 4) clients[r - 1].join();
+  ASSERT_TRUE(server->put("all", value));
+  clients.clear();
+}
+
 int connected_to(uint16_t port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -292,7 +341,7 @@ TEST(TcpRendezvous, GarbageIsClosedAndHarmsNobody) {
       std::string("FLR1\x00\x01\0\0\xff\xff\xff\xff", 12),  // a value that is too long
       std::string("FLR1\x00\x01\x01\0\0\0\0\0", 12),        // bits that must be zero
       std::string("FLR1\x00\x00\0\0\0\0\0\0", 12),          // no key
-      std::string("FLR1\x02\x01\0\0\0\0\0\0k", 13),         // an answer
+      std::string("FLR1\x03\x01\0\0\0\0\0\0k", 13),         // an answer
   };
   std::vector<int> silent;
   for (int i = 0; i < 20; ++i) silent.push_back(connected_to(port));

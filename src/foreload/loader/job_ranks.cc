@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "foreload/peers/wire.h"
+#include "foreload/peers/transport.h"
 
 namespace foreload {
 namespace {

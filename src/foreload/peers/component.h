@@ -13,7 +13,7 @@
 namespace foreload {
 
 // Changes with every change of transport.h, rendezvous.h or this file that both sides must know.
-inline constexpr int kComponentBorder = 2;
+inline constexpr int kComponentBorder = 3;
 
 struct TransportComponent {
   int border = kComponentBorder;

@@ -36,12 +36,7 @@ class FolderRendezvous final : public Rendezvous {
   explicit FolderRendezvous(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   Result<void> put(const std::string& key, const std::string& value) override {
-    FORELOAD_CHECK(valid(key));
-    if (value.size() > kMostValueBytes) {
-      return fail(ErrorKind::invalid,
-                  fmt::format("cannot put {} into the rendezvous: {} bytes, at most {} are allowed",
-                              key, value.size(), kMostValueBytes));
-    }
+    FORELOAD_CHECK(check_sizes(key, value.size()));
     const auto file = folder_ / file_name(key);
     if (const int error = replace_file(file, std::as_bytes(std::span(value)))) {
       return unreachable("write", file, error);
@@ -50,7 +45,7 @@ class FolderRendezvous final : public Rendezvous {
   }
 
   Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) override {
-    FORELOAD_CHECK(valid(key));
+    FORELOAD_CHECK(check_sizes(key, 0));
     const auto deadline = Clock::now() + timeout;
     const auto file = folder_ / file_name(key);
     std::chrono::milliseconds pause(2);
@@ -76,12 +71,6 @@ class FolderRendezvous final : public Rendezvous {
   }
 
  private:
-  static Result<void> valid(const std::string& key) {
-    if (!key.empty() && key.size() <= kMostKeyBytes) return {};
-    return fail(ErrorKind::invalid,
-                fmt::format("cannot use a rendezvous key of {} bytes: 1 to {} are allowed",
-                            key.size(), kMostKeyBytes));
-  }
   static tl::unexpected<Error> unreachable(const char* action, const std::filesystem::path& file,
                                            int error) {
     return fail(ErrorKind::unreadable,
@@ -91,17 +80,20 @@ class FolderRendezvous final : public Rendezvous {
   }
   // Files appear whole, by a rename.
   static Result<std::string> read_value(int fd, const std::filesystem::path& file) {
-    std::string value(kMostValueBytes + 1, '\0');
-    size_t size = 0;
-    ssize_t got = 0;
-    do {
-      got = ::read(fd, value.data() + size, value.size() - size);
+    struct stat found {};
+    int error = ::fstat(fd, &found) != 0 ? errno : 0;
+    const auto bytes = static_cast<size_t>(found.st_size);
+    if (bytes > kMostValueBytes) error = EFBIG;
+    std::string value(error != 0 ? 0 : bytes, '\0');
+    for (size_t size = 0; size < value.size();) {
+      const ssize_t got = ::read(fd, value.data() + size, value.size() - size);
       if (got > 0) size += static_cast<size_t>(got);
-    } while (got > 0 || (got < 0 && errno == EINTR));
-    const int error = got < 0 ? errno : size > kMostValueBytes ? EFBIG : 0;
+      if (got == 0) error = EIO;
+      if (got < 0 && errno != EINTR) error = errno;
+      if (error != 0) break;
+    }
     ::close(fd);
     if (error != 0) return unreachable("read", file, error);
-    value.resize(size);
     return value;
   }
 

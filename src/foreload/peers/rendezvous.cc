@@ -146,6 +146,14 @@ class PartOfRendezvous final : public Rendezvous {
 
 }  // namespace
 
+Result<void> check_sizes(const std::string& key, size_t value_bytes) {
+  if (!key.empty() && key.size() <= kMostKeyBytes && value_bytes <= kMostValueBytes) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("cannot use a key of {} and a value of {} bytes in a rendezvous: 1 to {} "
+                          "and at most {} are allowed",
+                          key.size(), value_bytes, kMostKeyBytes, kMostValueBytes));
+}
+
 std::unique_ptr<Rendezvous> part_of(std::shared_ptr<Rendezvous> whole, std::string prefix,
                                     std::function<bool()> proceed) {
   return std::make_unique<PartOfRendezvous>(std::move(whole), std::move(prefix),

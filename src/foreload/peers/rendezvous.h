@@ -20,7 +20,11 @@
 namespace foreload {
 
 inline constexpr size_t kMostKeyBytes = 64;
-inline constexpr size_t kMostValueBytes = 64 << 10;
+// What torch's store takes at once is 8 MiB.
+inline constexpr size_t kMostValueBytes = 4 << 20;
+
+// Fails with `invalid` if a rendezvous takes no such key, or no value of so many bytes.
+Result<void> check_sizes(const std::string& key, size_t value_bytes);
 
 class Rendezvous {
  public:
@@ -28,8 +32,8 @@ class Rendezvous {
   // A key is put once; keys have 1 to kMostKeyBytes, values at most kMostValueBytes. Fails with
   // `invalid` for others, `unreadable` if the store cannot be reached.
   virtual Result<void> put(const std::string& key, const std::string& value) = 0;
-  // Waits until the key is there. Fails with `cancelled` when the time is over, `unreadable` if the
-  // store cannot be reached.
+  // Waits until the key is there; with a timeout of 0 it looks once. Fails with `cancelled` when
+  // the time is over, `unreadable` if the store cannot be reached.
   virtual Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) = 0;
 };
 

@@ -13,16 +13,14 @@
 
 #include <fmt/format.h>
 
-#include "foreload/peers/tcp_frames.h"
+#include "foreload/peers/rendezvous_client.h"
 #include "foreload/peers/tcp_store.h"
 
 namespace foreload {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using peers::check_sizes;
 using peers::Frame;
-using peers::FrameKind;
 using peers::FrameState;
 
 // The address of rank 0, and how messages call it.
@@ -39,10 +37,6 @@ tl::unexpected<Error> unreachable(const Place& place, const std::string& action,
       fmt::format("cannot {} the rendezvous at {}: {}. Check that rank 0 runs there and that "
                   "no firewall closes the port",
                   action, place.name(), why));
-}
-tl::unexpected<Error> too_late(const Place& place, const std::string& key) {
-  return fail(ErrorKind::cancelled,
-              fmt::format("{} did not appear in time in the rendezvous at {}", key, place.name()));
 }
 
 struct Addresses {
@@ -101,116 +95,77 @@ int connect_once(const Place& place, Clock::time_point deadline) {
   return -1;
 }
 
-class TcpClient final : public Rendezvous {
+class TcpClient final : public peers::RendezvousClient {
  public:
-  explicit TcpClient(Place place) : place_(std::move(place)) {}
+  explicit TcpClient(Place place)
+      : RendezvousClient("at " + place.name()), server_(std::move(place)) {}
   ~TcpClient() override { disconnect(); }
 
   // Tries until the time is over: rank 0 may start later.
   Result<void> connect(Clock::time_point deadline) {
     std::chrono::milliseconds pause(5);
     for (;;) {
-      fd_ = connect_once(place_, deadline);
+      fd_ = connect_once(server_, deadline);
       if (fd_ >= 0) return {};
       const int error = errno;
       if (Clock::now() + pause >= deadline)
-        return unreachable(place_, "reach", std::strerror(error));
+        return unreachable(server_, "reach", std::strerror(error));
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, std::chrono::milliseconds(200));
     }
   }
 
-  Result<void> put(const std::string& key, const std::string& value) override {
-    FORELOAD_CHECK(check_sizes(key, value.size()));
-    FORELOAD_TRY(const Frame answer, ask({FrameKind::put, key, value}, kPutTimeout));
-    if (answer.kind == FrameKind::done) return {};
-    return fail(ErrorKind::invalid, fmt::format("cannot put {} into the rendezvous at {}: it is "
-                                                "there already. Start every attempt afresh",
-                                                key, place_.name()));
-  }
-  Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) override {
-    FORELOAD_CHECK(check_sizes(key, 0));
-    FORELOAD_TRY(Frame answer, ask({FrameKind::get, key, {}}, timeout));
-    return std::move(answer.value);
-  }
-
  private:
-  static constexpr std::chrono::seconds kPutTimeout{10};
-
   void disconnect() {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
+    in_.clear();
   }
-  Result<Frame> ask(const Frame& question, std::chrono::milliseconds timeout) {
-    const std::scoped_lock lock(mutex_);
-    const auto deadline = Clock::now() + timeout;
+  tl::unexpected<Error> broken(const std::string& why) {
+    disconnect();
+    return unreachable(server_, "ask", why);
+  }
+
+  Result<bool> give(const Frame& question, Clock::time_point deadline) override {
     if (fd_ < 0) FORELOAD_CHECK(connect(deadline));
-    auto answer = ask_once(question, deadline);
-    // An answer that comes later would be taken for that of the next question.
-    if (!answer) disconnect();
-    return answer;
-  }
-  Result<Frame> ask_once(const Frame& question, Clock::time_point deadline) {
     const std::string bytes = peers::frame_bytes(question);
     for (size_t sent = 0; sent < bytes.size();) {
       const ssize_t got = ::send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
       if (got > 0) sent += static_cast<size_t>(got);
-      if (got < 0 && errno != EAGAIN && errno != EINTR) {
-        return unreachable(place_, "ask", std::strerror(errno));
+      if (got < 0 && errno != EAGAIN && errno != EINTR) return broken(std::strerror(errno));
+      if (got < 0 && !ready(fd_, POLLOUT, deadline)) {
+        disconnect();  // half a question is none
+        return false;
       }
-      if (got < 0 && !ready(fd_, POLLOUT, deadline)) return too_late(place_, question.key);
     }
-    std::string in;
+    return true;
+  }
+  Result<std::optional<Frame>> take_answer(Clock::time_point deadline) override {
     for (;;) {
       Frame answer;
-      switch (in.empty() ? FrameState::incomplete : peers::take_frame(in, answer)) {
+      switch (in_.empty() ? FrameState::incomplete : peers::take_frame(in_, answer)) {
         case FrameState::complete:
-          if (answer.key == question.key) return answer;
-          [[fallthrough]];
+          return answer;
         case FrameState::garbage:
-          return unreachable(place_, "ask", "what answers there is no rendezvous of foreload");
+          return broken("what answers there is no rendezvous of foreload");
         case FrameState::incomplete:
           break;
       }
-      if (!ready(fd_, POLLIN, deadline)) return too_late(place_, question.key);
-      char buffer[16 << 10];
+      if (!ready(fd_, POLLIN, deadline)) return std::nullopt;
+      char buffer[64 << 10];
       const ssize_t got = ::recv(fd_, buffer, sizeof buffer, 0);
-      if (got == 0) return unreachable(place_, "ask", "it closed the connection");
-      if (got < 0 && errno != EAGAIN && errno != EINTR) {
-        return unreachable(place_, "ask", std::strerror(errno));
-      }
-      if (got > 0) in.append(buffer, static_cast<size_t>(got));
+      if (got == 0) return broken("it closed the connection");
+      if (got < 0 && errno != EAGAIN && errno != EINTR) return broken(std::strerror(errno));
+      if (got > 0) in_.append(buffer, static_cast<size_t>(got));
     }
   }
 
-  const Place place_;
-  std::mutex mutex_;
+  const Place server_;
   int fd_ = -1;
+  std::string in_;  // of an answer that has not arrived whole
 };
 
-class TcpServer final : public Rendezvous {
- public:
-  TcpServer(Place place, int listener) : place_(std::move(place)), store_(listener) {}
-
-  Result<void> put(const std::string& key, const std::string& value) override {
-    FORELOAD_CHECK(check_sizes(key, value.size()));
-    if (store_.put(key, value)) return {};
-    return fail(ErrorKind::invalid,
-                fmt::format("cannot put {} into the rendezvous: it is there already", key));
-  }
-  Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) override {
-    FORELOAD_CHECK(check_sizes(key, 0));
-    std::string value;
-    if (!store_.get(key, timeout, value)) return too_late(place_, key);
-    return value;
-  }
-
- private:
-  const Place place_;
-  peers::TcpStore store_;
-};
-
-Result<std::unique_ptr<Rendezvous>> serve(Place place) {
+Result<std::unique_ptr<Rendezvous>> serve(const Place& place) {
   Addresses addresses;
   if (const int error = resolve(place, AI_NUMERICSERV, addresses)) {
     return unreachable(place, "listen for", ::gai_strerror(error));
@@ -223,7 +178,7 @@ Result<std::unique_ptr<Rendezvous>> serve(Place place) {
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     // On this address alone, not on every interface the host has.
     if (::bind(fd, a->ai_addr, a->ai_addrlen) == 0 && ::listen(fd, 1024) == 0) {
-      return std::make_unique<TcpServer>(std::move(place), fd);
+      return peers::TcpStore::serve_at(fd);
     }
     error = errno;
     ::close(fd);

@@ -2,172 +2,192 @@
 #include "foreload/peers/tcp_store.h"
 
 #include <fcntl.h>
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <vector>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "foreload/base/own_thread.h"
-#include "foreload/peers/tcp_frames.h"
 
 namespace foreload::peers {
+namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr uint64_t kListener = 0;
+constexpr uint64_t kWake = 1;
+constexpr std::chrono::seconds kLook{1};  // how often silent connections are looked for
+// A client asks again when it has given up, so answers may follow each other, but not many.
+constexpr size_t kMostLeaving = 8;
 
-struct TcpStore::Connection {
-  int fd = -1;
-  std::string in;       // a question that is not complete, at most one frame and one read
-  std::string out;      // an answer that is not sent
-  std::string waiting;  // the key it asked for; empty: none
-  bool asked = false;   // a whole question, so it is one of ours
-  Clock::time_point since = Clock::now();  // of the silence
-  bool done = false;
-};
+constexpr int kSendBuffer = 64 << 10;  // bytes a connection; the system doubles it
 
-TcpStore::TcpStore(int listener) : listener_(listener) {
+void watch(int events, int operation, int fd, uint32_t what, uint64_t number) {
+  epoll_event event{};
+  event.events = what;
+  event.data.u64 = number;
+  ::epoll_ctl(events, operation, fd, &event);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Rendezvous>> TcpStore::serve_at(int listener) {
+  const int events = ::epoll_create1(EPOLL_CLOEXEC);
+  const int wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (events < 0 || wake < 0) {
+    const int error = errno;
+    for (const int fd : {listener, events, wake})
+      if (fd >= 0) ::close(fd);
+    return fail(ErrorKind::unreadable,
+                fmt::format("cannot serve the rendezvous: {}. Raise the limit of open files",
+                            std::strerror(error)));
+  }
+  return std::unique_ptr<Rendezvous>(new TcpStore(listener, events, wake));
+}
+
+TcpStore::TcpStore(int listener, int events, int wake)
+    : listener_(listener), events_(events), wake_(wake) {
   ::fcntl(listener_, F_SETFL, O_NONBLOCK);
-  wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  watch(events_, EPOLL_CTL_ADD, listener_, EPOLLIN, kListener);
+  watch(events_, EPOLL_CTL_ADD, wake_, EPOLLIN, kWake);
   thread_ = start_own_thread("fl-rendezvous", [this] { serve(); });
 }
 
 TcpStore::~TcpStore() {
-  {
-    const std::scoped_lock lock(mutex_);
-    ended_ = true;
-  }
+  ended_ = true;
   ::eventfd_write(wake_, 1);
   thread_.join();
-  for (const Connection& connection : connections_) ::close(connection.fd);
-  ::close(listener_);
-  ::close(wake_);
+  for (const auto& [asker, connection] : connections_) ::close(connection.fd);
+  for (const int fd : {listener_, events_, wake_}) ::close(fd);
 }
 
-bool TcpStore::put(const std::string& key, const std::string& value) {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (stored_bytes_ + key.size() + value.size() > kMostStoredBytes) return false;
-    const auto [it, fresh] = values_.emplace(key, value);
-    // The same again is no harm: a client whose connection broke asks twice.
-    if (!fresh) return it->second == value;
-    stored_bytes_ += key.size() + value.size();
-  }
-  changed_.notify_all();
+void TcpStore::wake() {
   ::eventfd_write(wake_, 1);
-  return true;
-}
-
-bool TcpStore::get(const std::string& key, std::chrono::milliseconds timeout, std::string& value) {
-  std::unique_lock lock(mutex_);
-  if (!changed_.wait_for(lock, timeout, [&] { return values_.contains(key); })) return false;
-  value = values_.at(key);
-  return true;
 }
 
 void TcpStore::serve() {
-  std::vector<pollfd> polled;
-  for (;;) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (ended_) return;
+  std::array<epoll_event, 256> happened;
+  auto looked = Clock::now();
+  while (!ended_) {
+    const int count = ::epoll_wait(events_, happened.data(), happened.size(),
+                                   static_cast<int>(std::chrono::milliseconds(kLook).count()));
+    if (count < 0 && errno != EINTR) return;
+    for (int i = 0; i < count; ++i) {
+      const uint64_t number = happened[static_cast<size_t>(i)].data.u64;
+      if (number == kListener) {
+        accept_all();
+      } else if (number == kWake) {
+        eventfd_t value = 0;
+        ::eventfd_read(wake_, &value);
+      } else if (const auto found = connections_.find(number); found != connections_.end()) {
+        const bool readable = (happened[static_cast<size_t>(i)].events & ~EPOLLOUT) != 0;
+        if ((readable && !read_from(number, found->second)) || !write_to(number, found->second))
+          close(found);
+      }
     }
-    polled.clear();
-    polled.push_back({wake_, POLLIN, 0});
-    const bool room = connections_.size() < kMostConnections;
-    polled.push_back({room ? listener_ : -1, POLLIN, 0});
-    bool some_unfinished = false;
-    for (const Connection& connection : connections_) {
-      const auto out = static_cast<short>(connection.out.empty() ? 0 : POLLOUT);
-      polled.push_back({connection.fd, static_cast<short>(POLLIN | out), 0});
-      some_unfinished |= !connection.asked || !connection.in.empty() || !connection.out.empty();
+    for (Answer& answer : take_answers()) {
+      const auto found = connections_.find(answer.to);
+      if (found == connections_.end()) continue;
+      auto& out = found->second.out;
+      if (out.empty()) found->second.since = Clock::now();
+      out.push_back({frame_start(answer.kind, answer.key, answer.value->size()),
+                     std::move(answer.value)});
+      if (out.size() > kMostLeaving || !write_to(answer.to, found->second)) close(found);
     }
-    const bool failed =
-        ::poll(polled.data(), polled.size(), some_unfinished || !room ? 1000 : -1) < 0;
-    if (failed && errno != EINTR) return;
-    if ((polled[0].revents & POLLIN) != 0) {
-      eventfd_t value = 0;
-      ::eventfd_read(wake_, &value);
-    }
-    size_t next = 2;
-    const auto now = Clock::now();
-    for (Connection& connection : connections_) {
-      const short events = polled[next++].revents;
-      if (events != 0 && !read_from(connection)) connection.done = true;
-      if (!connection.done && !(answer(connection) && write_to(connection))) connection.done = true;
-      const bool unfinished =
-          !connection.asked || !connection.in.empty() || !connection.out.empty();
-      if (unfinished && now - connection.since > kQuestionTimeout) connection.done = true;
-      if (connection.done) ::close(connection.fd);
-    }
-    connections_.remove_if([](const Connection& connection) { return connection.done; });
-    if ((polled[1].revents & POLLIN) != 0) accept_all();
+    if (Clock::now() - looked < kLook) continue;
+    looked = Clock::now();
+    close_silent();
+    listen_again(true);
   }
 }
 
+// Where no more can be had, the next look tries again.
 void TcpStore::accept_all() {
   while (connections_.size() < kMostConnections) {
     const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) return;
-    connections_.emplace_back().fd = fd;
+    if (fd < 0) {
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) listen_again(false);
+      return;
+    }
+    // All ranks are sent long answers at once; left to itself, the system would take all of them
+    // into its buffers, run out of memory for the network, and stall everybody.
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
+    const Asker asker = next_asker_++;
+    connections_[asker].fd = fd;
+    watch(events_, EPOLL_CTL_ADD, fd, EPOLLIN, asker);
   }
+  listen_again(false);
 }
 
-bool TcpStore::read_from(Connection& connection) {
-  char buffer[16 << 10];
+void TcpStore::listen_again(bool yes) {
+  if (std::exchange(listening_, yes) == yes) return;
+  watch(events_, EPOLL_CTL_MOD, listener_, yes ? uint32_t{EPOLLIN} : 0u, kListener);
+}
+
+bool TcpStore::read_from(Asker asker, Connection& connection) {
+  char buffer[64 << 10];
   const ssize_t got = ::recv(connection.fd, buffer, sizeof buffer, 0);
   if (got == 0) return false;
   if (got < 0) return errno == EAGAIN || errno == EINTR;
+  if (connection.in.empty()) connection.since = Clock::now();
   connection.in.append(buffer, static_cast<size_t>(got));
-  return true;
-}
-
-bool TcpStore::answer(Connection& connection) {
-  Frame frame;
-  while (connection.waiting.empty() && connection.out.empty() && !connection.in.empty()) {
-    switch (take_frame(connection.in, frame)) {
-      case FrameState::garbage:
-        return false;
-      case FrameState::incomplete:
-        return true;
-      case FrameState::complete:
-        break;
-    }
-    if (frame.key.empty()) return false;
+  unfinished_bytes_ += static_cast<size_t>(got);
+  while (!connection.in.empty()) {
+    Frame frame;
+    const size_t before = connection.in.size();
+    const FrameState state = take_frame(connection.in, frame);
+    if (state == FrameState::garbage) return false;
+    if (state == FrameState::incomplete) return unfinished_bytes_ <= kMostUnfinishedBytes;
+    unfinished_bytes_ -= before - connection.in.size();
+    if (!take_question(asker, std::move(frame))) return false;
     connection.asked = true;
     connection.since = Clock::now();
-    if (frame.kind == FrameKind::put) {
-      const bool ok = put(frame.key, frame.value);
-      connection.out = frame_bytes({ok ? FrameKind::done : FrameKind::refused, frame.key, {}});
-    } else if (frame.kind == FrameKind::get) {
-      connection.waiting = frame.key;
-    } else {
-      return false;
-    }
-  }
-  // A client asks one thing at a time: more than a frame while it waits is no client of ours.
-  if (connection.in.size() > sizeof(FrameStart) + kMostKeyBytes + kMostValueBytes) return false;
-  if (!connection.waiting.empty()) {
-    const std::scoped_lock lock(mutex_);
-    const auto found = values_.find(connection.waiting);
-    if (found == values_.end()) return true;
-    connection.out = frame_bytes({FrameKind::done, found->first, found->second});
-    connection.waiting.clear();
-    connection.since = Clock::now();
   }
   return true;
 }
 
-bool TcpStore::write_to(Connection& connection) {
+bool TcpStore::write_to(Asker asker, Connection& connection) {
   while (!connection.out.empty()) {
-    const ssize_t sent =
-        ::send(connection.fd, connection.out.data(), connection.out.size(), MSG_NOSIGNAL);
-    if (sent < 0) return errno == EAGAIN || errno == EINTR;
-    connection.out.erase(0, static_cast<size_t>(sent));
+    Leaving& leaving = connection.out.front();
+    const size_t start_bytes = leaving.start.size();
+    const bool in_start = leaving.sent < start_bytes;
+    const std::string& bytes = in_start ? leaving.start : *leaving.value;
+    const size_t offset = in_start ? leaving.sent : leaving.sent - start_bytes;
+    const bool more = in_start && !leaving.value->empty();
+    const ssize_t sent = ::send(connection.fd, bytes.data() + offset, bytes.size() - offset,
+                                MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno != EAGAIN) return false;
+    if (sent < 0) break;
+    connection.since = Clock::now();
+    leaving.sent += static_cast<size_t>(sent);
+    if (leaving.sent == start_bytes + leaving.value->size()) connection.out.pop_front();
   }
+  const bool wanted = !connection.out.empty();
+  if (std::exchange(connection.watched_for_room, wanted) != wanted)
+    watch(events_, EPOLL_CTL_MOD, connection.fd, wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, asker);
   return true;
+}
+
+TcpStore::Connections::iterator TcpStore::close(Connections::iterator connection) {
+  forget(connection->first);
+  unfinished_bytes_ -= connection->second.in.size();
+  ::close(connection->second.fd);
+  return connections_.erase(connection);
+}
+
+void TcpStore::close_silent() {
+  const auto now = Clock::now();
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    const Connection& connection = it->second;
+    const bool at_rest = connection.asked && connection.in.empty() && connection.out.empty();
+    it = !at_rest && now - connection.since > kQuestionTimeout ? close(it) : std::next(it);
+  }
 }
 
 }  // namespace foreload::peers

@@ -1,55 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The store that rank 0 serves for the TCP rendezvous: one thread, any number of connections up to
-// a bound. What is no question of foreload's closes its connection and changes nothing; a
-// connection that never asks anything, or stops in the middle of a question, is closed after a
-// while. Private to peers; put() and get() from any thread.
+// Carries the store of rank 0 over TCP: one thread, any number of connections up to a bound, and
+// work only for those on which something happens. What is no question of foreload's closes its
+// connection and changes nothing; a connection that never asks anything, stops in the middle of a
+// question, or takes no more of its answer, is closed after a while. Private to peers.
 #pragma once
 
-#include <condition_variable>
-#include <list>
+#include <atomic>
+#include <deque>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
-#include "foreload/peers/rendezvous.h"
+#include "foreload/peers/rendezvous_store.h"
 
 namespace foreload::peers {
 
-class TcpStore {
+class TcpStore final : public RendezvousStore {
  public:
   static constexpr size_t kMostConnections = 8192;
-  static constexpr size_t kMostStoredBytes = size_t{256} << 20;
+  // Of questions that have not arrived whole, all together.
+  static constexpr size_t kMostUnfinishedBytes = size_t{256} << 20;
   static constexpr std::chrono::seconds kQuestionTimeout{10};
 
-  // Takes a socket that listens.
-  explicit TcpStore(int listener);
-  ~TcpStore();
+  // Takes a socket that listens. Fails with `unreadable` where the system gives no more descriptors.
+  static Result<std::unique_ptr<Rendezvous>> serve_at(int listener);
+  ~TcpStore() override;
   TcpStore(const TcpStore&) = delete;
   TcpStore& operator=(const TcpStore&) = delete;
 
-  bool put(const std::string& key, const std::string& value);  // false: full, or there already
-  bool get(const std::string& key, std::chrono::milliseconds timeout, std::string& value);
-
  private:
-  struct Connection;
+  using Clock = std::chrono::steady_clock;
+  struct Leaving {
+    std::string start;
+    Value value;
+    size_t sent = 0;  // of both
+  };
+  struct Connection {
+    int fd = -1;
+    std::string in;              // a question that has not arrived whole
+    std::deque<Leaving> out;     // answers that have not left
+    bool asked = false;          // a whole question, so it is one of ours
+    bool watched_for_room = false;
+    Clock::time_point since = Clock::now();  // when it last did what it should
+  };
+  using Connections = std::map<Asker, Connection>;
+
+  TcpStore(int listener, int events, int wake);
+  void wake() override;
   void serve();
   void accept_all();
-  // False if the connection is to be closed.
-  bool read_from(Connection& connection);
-  bool write_to(Connection& connection);
-  bool answer(Connection& connection);
+  void listen_again(bool yes);
+  // Those that give false say that the connection is to be closed.
+  bool read_from(Asker asker, Connection& connection);
+  bool write_to(Asker asker, Connection& connection);
+  Connections::iterator close(Connections::iterator connection);
+  void close_silent();
 
   const int listener_;
-  int wake_ = -1;  // an eventfd: a key was put, or the end
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string> values_;
-  size_t stored_bytes_ = 0;
-  bool ended_ = false;
-  std::list<Connection> connections_;  // of the thread alone
+  const int events_;  // an epoll descriptor
+  const int wake_;    // an eventfd: there are answers, or the end
+  std::atomic<bool> ended_ = false;
+  bool listening_ = true;
+  Connections connections_;  // of the thread alone, as the next
+  Asker next_asker_ = 2;     // smaller ones stand for the listener and the eventfd
+  size_t unfinished_bytes_ = 0;
   std::thread thread_;
 };
 

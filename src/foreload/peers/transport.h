@@ -31,6 +31,7 @@ namespace foreload {
 
 inline constexpr size_t kMostHeaderBytes = 256;
 inline constexpr uint64_t kMostPayloadBytes = uint64_t{4} << 30;
+inline constexpr uint32_t kMostRanks = 1u << 20;  // a number above is a mistake, not a job
 
 // Memory for a payload; whoever holds `keeper` keeps it.
 struct PayloadPlace {

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/hash.h"
+
 namespace foreload {
 namespace {
 
@@ -20,6 +22,7 @@ static_assert(std::endian::native == std::endian::little, "numbers are copied as
 constexpr uint16_t kMagic = 0x4c46;  // "FL"
 constexpr size_t kStartBytes = 8;
 constexpr size_t kChecksumBytes = 8;
+constexpr size_t kFirstKind = 1;  // of the first in the variant
 
 class Writer {
  public:
@@ -29,10 +32,6 @@ class Writer {
     assert(size_ + sizeof value <= bytes_.size());
     std::memcpy(bytes_.data() + size_, &value, sizeof value);
     size_ += sizeof value;
-  }
-  void field(const Digest& value) {
-    field(value.high);
-    field(value.low);
   }
   std::span<std::byte> written() { return std::span(bytes_).first(size_); }
 
@@ -53,10 +52,6 @@ class Reader {
     std::memcpy(&value, bytes_.data(), sizeof value);
     bytes_ = bytes_.subspan(sizeof value);
   }
-  void field(Digest& value) {
-    field(value.high);
-    field(value.low);
-  }
 
  private:
   std::span<const std::byte> bytes_;
@@ -76,10 +71,7 @@ class Ruler {
 template <class Pen, class M>
 void each_field(Pen& pen, M& m) {
   using Kind = std::remove_const_t<M>;
-  if constexpr (std::is_same_v<Kind, wire::Hello>) {
-    pen.field(m.rank), pen.field(m.ranks), pen.field(m.fingerprint), pen.field(m.plan),
-        pen.field(m.host);
-  } else if constexpr (std::is_same_v<Kind, wire::Request>) {
+  if constexpr (std::is_same_v<Kind, wire::Request>) {
     pen.field(m.request), pen.field(m.sample), pen.field(m.patience_ms);
   } else if constexpr (std::is_same_v<Kind, wire::Reply>) {
     pen.field(m.request), pen.field(m.version), pen.field(m.checksum), pen.field(m.status);
@@ -97,9 +89,6 @@ void each_field(Pen& pen, M& m) {
 }
 
 bool within_bounds(const WireMessage& message) {
-  if (const auto* hello = std::get_if<wire::Hello>(&message)) {
-    return hello->ranks >= 1 && hello->ranks <= kMostRanks && hello->rank < hello->ranks;
-  }
   if (const auto* request = std::get_if<wire::Request>(&message)) {
     return request->patience_ms <= kMostPatienceMs;
   }
@@ -112,10 +101,10 @@ bool within_bounds(const WireMessage& message) {
   return true;
 }
 
-// An empty message of the kind with this number (its place in the variant), false if there is none.
+// An empty message of the kind with this number, false if there is none.
 template <size_t... Is>
 bool make_kind(size_t kind, WireMessage& message, std::index_sequence<Is...>) {
-  return ((kind == Is ? (message.emplace<Is>(), true) : false) || ...);
+  return ((kind == kFirstKind + Is ? (message.emplace<Is>(), true) : false) || ...);
 }
 
 tl::unexpected<Error> refused(std::string what) {
@@ -137,7 +126,7 @@ std::vector<std::byte> encode(const WireMessage& message) {
         Writer writer;
         writer.field(kMagic);
         writer.field(kWireVersion);
-        writer.field(static_cast<uint8_t>(message.index()));
+        writer.field(static_cast<uint8_t>(kFirstKind + message.index()));
         writer.field(static_cast<uint8_t>(length));
         writer.field(uint16_t{0});
         each_field(writer, m);

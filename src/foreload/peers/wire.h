@@ -2,7 +2,8 @@
 //
 // The headers of messages between ranks, byte by byte as docs/formats.md describes them: fixed
 // fields, little endian, every length bounded and every value checked before it is used, a checksum
-// at the end. What does not parse is dropped by the receiver, never trusted. Plain functions, any
+// at the end. What does not parse is dropped by the receiver, never trusted. That all ranks have the
+// same version, data set and plan, they make sure of before the first message. Plain functions, any
 // thread.
 #pragma once
 
@@ -12,28 +13,16 @@
 #include <variant>
 #include <vector>
 
-#include "foreload/base/hash.h"
 #include "foreload/base/result.h"
 
 namespace foreload {
 
 inline constexpr uint16_t kWireVersion = 1;
-inline constexpr size_t kMostWireBytes = 96;      // of a header; today's longest has 72
-inline constexpr uint32_t kMostRanks = 1u << 20;  // a number above is a mistake, not a job
+inline constexpr size_t kMostWireBytes = 96;  // of a header; today's longest has 48
 inline constexpr uint32_t kMostPatienceMs = 3'600'000;
 
 namespace wire {
 
-// The first message on a connection, both ways. A peer of another version, data set or plan is
-// refused with a message that names the rank and what differs.
-struct Hello {
-  uint32_t rank = 0;
-  uint32_t ranks = 1;  // 1 to kMostRanks, above `rank`
-  Digest fingerprint;  // of the data set
-  Digest plan;
-  uint64_t host = 0;  // a number per host; ranks with the same one share memory
-  friend bool operator==(const Hello&, const Hello&) = default;
-};
 // Please send a sample. `request` carries a generation in its upper half, so that a late reply is
 // recognised.
 struct Request {
@@ -87,7 +76,7 @@ struct Pong {
 }  // namespace wire
 
 using WireMessage =
-    std::variant<wire::Hello, wire::Request, wire::Reply, wire::Push, wire::PushAnswer,
+    std::variant<wire::Request, wire::Reply, wire::Push, wire::PushAnswer,
                  wire::Cancel, wire::Goodbye, wire::Ping, wire::Pong>;
 
 // At most kMostWireBytes. REQUIRES: values within their bounds.

@@ -9,8 +9,7 @@
 int main(int argc, char** argv) {
   using namespace foreload;
   if (argc != 2) return 2;
-  const std::vector<WireMessage> messages{wire::Hello{1, 4, {1, 2}, {3, 4}, 5},
-                                          wire::Request{1, 2, 3},
+  const std::vector<WireMessage> messages{wire::Request{1, 2, 3},
                                           wire::Reply{1, wire::ReplyStatus::here, 2, 3},
                                           wire::Push{1, 2, 3, 4},
                                           wire::PushAnswer{1, wire::PushStatus::later},

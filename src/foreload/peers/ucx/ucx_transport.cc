@@ -24,6 +24,9 @@ using Clock = std::chrono::steady_clock;
 constexpr unsigned kMessageId = 17;
 // So many frames a peer are given to UCX at once; all else waits here, where drop() finds it.
 constexpr size_t kMostFrames = 32;
+// No more are given while pieces of so many bytes are with UCX: what was tagged should still be in
+// the processor's cache when UCX copies it, and two frames are enough to keep a connection busy.
+constexpr size_t kEnoughBytes = 128 << 10;
 // What the end may take: messages that left are pushed out, then endpoints are closed.
 constexpr std::chrono::milliseconds kFlushTime{300};
 constexpr std::chrono::milliseconds kQuietTime{20};
@@ -210,7 +213,7 @@ void UcxTransport::give_to_ucx(Peer& peer) {
     // UCX 1.13 may abort where an endpoint is closed that is still connecting.
     if (peer.connected) forget_endpoint(peer);
   }
-  while (!peer.waiting.empty() && peer.frames < kMostFrames) {
+  while (!peer.waiting.empty() && peer.frames < kMostFrames && peer.bytes < kEnoughBytes) {
     // A message of which a frame failed is of no use to the peer any more.
     const std::shared_ptr<Sending> message = peer.waiting.front();
     if (message->failed) {
@@ -236,13 +239,15 @@ void UcxTransport::give_frame(Peer& peer, const std::shared_ptr<Sending>& messag
   start.offset = message->given;
   const auto header =
       message->begun ? std::span<const std::byte>() : std::span<const std::byte>(message->header);
-  auto* const frame = new FrameOut{this, message, seal_frame(seal_to(peer), start, header, piece)};
+  auto* const frame =
+      new FrameOut{this, message, seal_frame(seal_to(peer), start, header, piece), piece.size()};
   message->begun = true;
   message->given += piece.size();
   if (message->all_given()) peer.waiting.pop_front();
   with_ucx_.insert(frame);
   ++message->frames;
   ++peer.frames;
+  peer.bytes += piece.size();
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -318,10 +323,11 @@ void UcxTransport::answer(Sending& message) {
 
 void UcxTransport::end_frame(FrameOut* frame, bool ok) {
   const std::shared_ptr<Sending> message = std::move(frame->message);
-  with_ucx_.erase(frame);
-  delete frame;
   Peer& peer = peers_[message->to];
   --peer.frames;
+  peer.bytes -= frame->piece_bytes;
+  with_ucx_.erase(frame);
+  delete frame;
   if (!peer.waiting.empty() || peer.dropped) ready_.insert(peer.rank);
   if (ok) peer.connected = true;
   if (!ok) message->failed = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The bytes of a rendezvous over TCP or MPI: a question (put or get, with key and value) and its
-// answer, each a fixed start and bounded text. Shared by server and client; private to peers.
+// answer, each a fixed start and bounded text. Shared by store and client; private to peers.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +9,16 @@
 #include <cstring>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "foreload/peers/rendezvous.h"
 
 namespace foreload::peers {
 
 inline constexpr char kFrameMagic[4] = {'F', 'L', 'R', '1'};
 
-// What a frame says. Get: the value is empty, and the answer comes when the key is there.
-enum class FrameKind : uint8_t { put, get, done, refused };
+// Questions: put a value; get one, answered when the key is there; look for one, answered at once.
+// Answers: the value was put, the question is refused (put: there is another value, or no room;
+// look: there is none), the value is found.
+enum class FrameKind : uint8_t { put, get, look, done, refused, found };
 
 struct Frame {
   FrameKind kind = FrameKind::get;
@@ -35,22 +35,25 @@ struct FrameStart {
 };
 static_assert(sizeof(FrameStart) == 12);
 
-// Whether a question may have this key and a value of so many bytes.
-inline Result<void> check_sizes(const std::string& key, size_t value_bytes) {
-  if (!key.empty() && key.size() <= kMostKeyBytes && value_bytes <= kMostValueBytes) return {};
-  return fail(ErrorKind::invalid,
-              fmt::format("cannot use a key of {} and a value of {} bytes in a rendezvous: at most "
-                          "{} and {} are allowed",
-                          key.size(), value_bytes, kMostKeyBytes, kMostValueBytes));
+// A put that was refused.
+inline tl::unexpected<Error> cannot_put(const std::string& key) {
+  return fail(ErrorKind::invalid, "cannot put " + key +
+                                      " into the rendezvous: it is there already, or the rendezvous "
+                                      "is full. Start every attempt afresh");
+}
+
+// All of a frame but its value, which may be long and wanted by many.
+inline std::string frame_start(FrameKind kind, const std::string& key, size_t value_bytes) {
+  FrameStart start{};
+  std::memcpy(start.magic, kFrameMagic, sizeof start.magic);
+  start.kind = static_cast<uint8_t>(kind);
+  start.key_bytes = static_cast<uint8_t>(key.size());
+  start.value_bytes = static_cast<uint32_t>(value_bytes);
+  return std::string(reinterpret_cast<const char*>(&start), sizeof start) + key;
 }
 
 inline std::string frame_bytes(const Frame& frame) {
-  FrameStart start{};
-  std::memcpy(start.magic, kFrameMagic, sizeof start.magic);
-  start.kind = static_cast<uint8_t>(frame.kind);
-  start.key_bytes = static_cast<uint8_t>(frame.key.size());
-  start.value_bytes = static_cast<uint32_t>(frame.value.size());
-  return std::string(reinterpret_cast<const char*>(&start), sizeof start) + frame.key + frame.value;
+  return frame_start(frame.kind, frame.key, frame.value.size()) + frame.value;
 }
 
 enum class FrameState { incomplete, complete, garbage };
@@ -65,7 +68,7 @@ inline FrameState take_frame(std::string& bytes, Frame& frame) {
     return FrameState::garbage;
   }
   if (known < sizeof start) return FrameState::incomplete;
-  if (start.kind > static_cast<uint8_t>(FrameKind::refused) || start.key_bytes > kMostKeyBytes ||
+  if (start.kind > static_cast<uint8_t>(FrameKind::found) || start.key_bytes > kMostKeyBytes ||
       start.value_bytes > kMostValueBytes || start.zero != 0) {
     return FrameState::garbage;
   }
