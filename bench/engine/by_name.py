@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiments that are run by name: their options, their folder, and what becomes of their reports."""
+"""Experiments that are run by name: their options, their folder, what becomes of their reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from processes import default_foreload
+from programs import default_foreload
 from report import Report
 
 Bench = TypeVar("Bench")

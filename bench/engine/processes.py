@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import statistics
 import subprocess
@@ -25,12 +24,6 @@ BATCH = 64
 LAST_SAMPLES = 3
 
 Json = dict[str, Any]
-
-
-def default_foreload() -> Path:
-    """The program beside this Python, else the one that the shell would find."""
-    beside = Path(sys.executable).parent / "foreload"
-    return beside if beside.exists() else Path(shutil.which("foreload") or "foreload")
 
 
 def pss_bytes(process: int) -> int:

@@ -22,17 +22,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from programs import built_program
+
 CONTROL = ".slowfs-stats"
 
 
 def find_program() -> Path | None:
     """The program as the project's builds leave it, or one on PATH."""
-    for preset in ("release", "dev"):
-        built = ROOT / "build" / preset / "bench" / "slowfs" / "slowfs"
-        if built.exists():
-            return built
-    found = shutil.which("slowfs")
+    found = built_program("slowfs/slowfs", "release", "dev") or shutil.which("slowfs")
     return Path(found) if found else None
 
 

@@ -15,9 +15,9 @@ import json
 import os
 import resource
 import time
-from collections.abc import Iterator
 
 import numpy as np
+from waits import timed
 
 try:
     import xxhash
@@ -55,17 +55,6 @@ class Files(Dataset[Sample]):
 
 def as_list(samples: list[Sample]) -> list[Sample]:
     return samples
-
-
-def timed(batches: Iterator[list[Sample]], waits: list[float]) -> Iterator[list[Sample]]:
-    """The batches; how long each was waited for goes to `waits`, in seconds."""
-    while True:
-        before = time.monotonic()
-        batch = next(batches, None)
-        if batch is None:
-            return
-        waits.append(time.monotonic() - before)
-        yield batch
 
 
 def run_epoch(loader: DataLoader[Sample], epoch: int, options: argparse.Namespace) -> dict:

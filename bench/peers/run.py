@@ -19,7 +19,7 @@ sys.path.append(str(HERE.parent / "engine"))
 from by_name import parser_of, run_by_name  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from peer_experiments import EXPERIMENTS, Bench  # noqa: E402
-from processes import built_program  # noqa: E402
+from programs import built_program  # noqa: E402
 
 
 def make_bench(options: argparse.Namespace, folder: Path) -> Bench:

@@ -15,10 +15,15 @@ import argparse
 import json
 import math
 import os
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "engine"))
+
+from waits import timed
 
 BEGIN = time.monotonic()
 
@@ -55,17 +60,6 @@ def random_crop(width: int, height: int, uniform: Callable[[float, float], float
     w = min(width, round(height * RATIO[1]))
     h = min(height, round(width / RATIO[0]))
     return [(width - w) // 2, (height - h) // 2, w, h]
-
-
-def timed(batches: Iterator[Any], waits: list[float]) -> Iterator[Any]:
-    """The batches; how long each was waited for goes to `waits`, in seconds."""
-    while True:
-        before = time.monotonic()
-        batch = next(batches, None)
-        if batch is None:
-            return
-        waits.append(time.monotonic() - before)
-        yield batch
 
 
 def look_of(batch: Any) -> dict[str, Any]:

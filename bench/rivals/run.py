@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
 
 import install
 from processes import run as run_process
+from programs import default_foreload
 from report import Report
 from results import (
     BARE,
@@ -285,8 +286,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--files", type=int, default=4000, help="less only to try it out")
     parser.add_argument("--resume-samples", type=int, default=1_281_167)
-    beside = Path(sys.executable).parent / "foreload"
-    parser.add_argument("--foreload", type=Path, default=beside, help="the program")
+    parser.add_argument("--foreload", type=Path, default=default_foreload(), help="the program")
     built = HERE.parents[1] / "build" / "release" / "bench" / "rivals" / "bare_loop"
     parser.add_argument("--bare-loop", type=Path, default=built, help="the program")
     parser.add_argument("--slowfs", type=Path, help="the program")

@@ -19,6 +19,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "engine"))
+
+from programs import default_foreload
+
 SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
 UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
@@ -84,10 +88,9 @@ def compare(program: Path, name: str) -> tuple[list[str], bool]:
 
 
 def main() -> int:
-    beside = Path(sys.executable).parent / "foreload"
     parser = argparse.ArgumentParser(description="Compare foreload with NoPFS as published.")
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--foreload", type=Path, default=beside, help="the program")
+    parser.add_argument("--foreload", type=Path, default=default_foreload(), help="the program")
     options = parser.parse_args()
     names = options.names or sorted(file.stem for file in SCENARIOS.glob("*.json"))
     print("| scenario | NoPFS, s | foreload, s | bound, s | NoPFS, x least | foreload, x least | |")

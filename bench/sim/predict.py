@@ -29,6 +29,7 @@ sys.path.insert(0, str(HERE.parent / "engine"))
 
 from data import Recipe, make  # noqa: E402
 from processes import run  # noqa: E402
+from programs import default_foreload  # noqa: E402
 from slowfs import SlowFs  # noqa: E402
 
 Json = dict[str, Any]
@@ -351,9 +352,8 @@ def table(
 
 
 def main() -> int:
-    beside = Path(sys.executable).parent / "foreload"
     parser = argparse.ArgumentParser(description="Predict runs, then measure them.")
-    parser.add_argument("--foreload", type=Path, default=beside, help="the program")
+    parser.add_argument("--foreload", type=Path, default=default_foreload(), help="the program")
     parser.add_argument("--out", type=Path, default=Path("build/bench"), help="for the results")
     parser.add_argument("--document", type=Path, help="whose section is replaced")
     parser.add_argument("--folder", type=Path, help="on the disk to measure; else a temporary one")

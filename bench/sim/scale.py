@@ -26,6 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "engine"))
+
+from programs import default_foreload
+
 Json = dict[str, Any]
 
 RANKS = (8, 64, 256, 1024, 4096, 16384)
@@ -303,9 +307,8 @@ def draw(rows: list[Row], out: Path) -> None:
 
 
 def main() -> None:
-    beside = Path(sys.executable).parent / "foreload"
     parser = argparse.ArgumentParser(description="The scale study.")
-    parser.add_argument("--foreload", type=Path, default=beside, help="the program")
+    parser.add_argument("--foreload", type=Path, default=default_foreload(), help="the program")
     parser.add_argument("--out", type=Path, default=Path("build/scale"))
     parser.add_argument("--check", action="store_true", help="only compare whole and smaller jobs")
     parser.add_argument("--plan", action="store_true", help="only time planning")

@@ -35,4 +35,8 @@ if(TARGET foreload_mpi AND MPIEXEC_EXECUTABLE AND NOT FORELOAD_SANITIZE)
     add_test(NAME MpiStart.${how} COMMAND ${mpirun} -n 3 $<TARGET_FILE:peers_mpi_start> ${how})
     set_tests_properties(MpiStart.${how} PROPERTIES TIMEOUT 60)
   endforeach()
+  add_test(NAME MpiStart.lost
+    COMMAND ${mpirun} --enable-recovery -n 3 $<TARGET_FILE:peers_mpi_start> lost)
+  set_tests_properties(MpiStart.lost PROPERTIES TIMEOUT 60
+    PASS_REGULAR_EXPRESSION "rank 0 has ended MPI.*rank 1 has ended MPI;rank 1 has ended MPI.*rank 0 has ended MPI")
 endif()

@@ -6,6 +6,7 @@
 //   missing   rank 2 never joins: the others get an error that names it
 //   idle      the transport's thread uses little processor time while nothing happens
 //   meet      ranks meet over MPI alone, twice, and exchange values
+//   lost      with --enable-recovery: rank 2 dies, the program ends MPI itself and is not held up
 // Returns 0 if all was as it should be.
 #include <mpi.h>
 #include <sys/resource.h>
@@ -13,10 +14,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "foreload/peers/transport.h"
 
@@ -126,6 +129,32 @@ int meet() {
   return 0;
 }
 
+// The survivors say so, since mpirun tells of the one that died in any case.
+int lose_a_rank() {
+  int level = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+  const TransportSettings settings = own_settings();
+  std::atomic<uint32_t> sent = 0;
+  TransportCalls calls;
+  calls.incoming = [](auto&&...) { return PayloadPlace{}; };
+  calls.arrived = [](auto&&...) {};
+  calls.sent = [&](uint64_t, bool) { ++sent; };
+  calls.lost = [](auto&&...) {};
+  auto transport = load_transport("mpi", settings, std::move(calls));
+  if (!transport) return failed(transport.error().message);
+  if (settings.rank == 2) ::raise(SIGKILL);
+  // Long enough to stay with MPI, which waits for a receiver.
+  const std::string header = "for the dead";
+  const std::vector<std::byte> payload(8 << 20);
+  (*transport)->send(2, {1, std::as_bytes(std::span(header)), payload, {}});
+  (*transport)->drop(2);
+  if (!wait_until(sent, 1)) return failed("no answer to what was sent to the dead rank");
+  transport->reset();
+  MPI_Finalize();
+  std::printf("rank %u has ended MPI\n", settings.rank);
+  return 0;
+}
+
 }  // namespace
 }  // namespace foreload
 
@@ -136,5 +165,6 @@ int main(int argc, char** argv) {
   if (what == "single") return foreload::start_single();
   if (what == "missing") return foreload::start_missing();
   if (what == "meet") return foreload::meet();
+  if (what == "lost") return foreload::lose_a_rank();
   return 2;
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import subprocess
 from pathlib import Path
@@ -114,3 +115,16 @@ def test_a_command_that_is_not_there(program: str) -> None:
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
     assert "/no/such/program" in result.stderr
+
+
+def test_memory_of_a_rank_is_its_own(program: str, data: Path) -> None:
+    """The peak that getrusage() knows of a new program begins with that of the one it came from."""
+    large = 400 << 20
+    with mmap.mmap(-1, large) as memory:
+        memory[:: mmap.PAGESIZE] = bytes(large // mmap.PAGESIZE)
+        report = json.loads(launch(program, data, 2, "--memory", "1MiB", "--json"))
+        alone = subprocess.run(
+            [program, "read", str(data), "--json"], capture_output=True, timeout=60, check=True
+        )
+    peaks = [rank["peak_rss_bytes"] for rank in (*report["ranks"], json.loads(alone.stdout))]
+    assert all(1 << 20 < peak < large for peak in peaks)

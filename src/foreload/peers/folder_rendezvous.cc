@@ -80,7 +80,7 @@ class FolderRendezvous final : public Rendezvous {
   }
   // Files appear whole, by a rename.
   static Result<std::string> read_value(int fd, const std::filesystem::path& file) {
-    struct stat found {};
+    struct stat found{};
     int error = ::fstat(fd, &found) != 0 ? errno : 0;
     const auto bytes = static_cast<size_t>(found.st_size);
     if (bytes > kMostValueBytes) error = EFBIG;

@@ -56,8 +56,8 @@ Result<Frame> RendezvousClient::ask(const Frame& question, std::chrono::millisec
     // Others belong to questions that were given up.
     if (answers(*answer, question)) return std::move(*answer);
   }
-  return fail(ErrorKind::cancelled, fmt::format("{} did not appear in time in the rendezvous {}",
-                                                question.key, place_));
+  return fail(ErrorKind::cancelled,
+              fmt::format("{} did not appear in time in the rendezvous {}", question.key, place_));
 }
 
 }  // namespace foreload::peers

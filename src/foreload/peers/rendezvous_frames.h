@@ -37,9 +37,10 @@ static_assert(sizeof(FrameStart) == 12);
 
 // A put that was refused.
 inline tl::unexpected<Error> cannot_put(const std::string& key) {
-  return fail(ErrorKind::invalid, "cannot put " + key +
-                                      " into the rendezvous: it is there already, or the rendezvous "
-                                      "is full. Start every attempt afresh");
+  return fail(ErrorKind::invalid,
+              "cannot put " + key +
+                  " into the rendezvous: it is there already, or the rendezvous "
+                  "is full. Start every attempt afresh");
 }
 
 // All of a frame but its value, which may be long and wanted by many.

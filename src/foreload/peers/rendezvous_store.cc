@@ -23,8 +23,9 @@ Result<std::string> RendezvousStore::get(const std::string& key,
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, timeout, [&] { return values_.contains(key); }))
     return *values_.at(key);
-  return fail(ErrorKind::cancelled,
-              fmt::format("{} did not appear in time in the rendezvous that this rank serves", key));
+  return fail(
+      ErrorKind::cancelled,
+      fmt::format("{} did not appear in time in the rendezvous that this rank serves", key));
 }
 
 bool RendezvousStore::take_question(Asker from, Frame question) {
@@ -36,8 +37,8 @@ bool RendezvousStore::take_question(Asker from, Frame question) {
   switch (question.kind) {
     case FrameKind::put: {
       const bool kept = keep(question.key, std::move(question.value));
-      answers_.push_back({from, kept ? FrameKind::done : FrameKind::refused,
-                          std::move(question.key), nothing});
+      answers_.push_back(
+          {from, kept ? FrameKind::done : FrameKind::refused, std::move(question.key), nothing});
       return true;
     }
     case FrameKind::get:

@@ -95,8 +95,8 @@ void TcpStore::serve() {
       if (found == connections_.end()) continue;
       auto& out = found->second.out;
       if (out.empty()) found->second.since = Clock::now();
-      out.push_back({frame_start(answer.kind, answer.key, answer.value->size()),
-                     std::move(answer.value)});
+      out.push_back(
+          {frame_start(answer.kind, answer.key, answer.value->size()), std::move(answer.value)});
       if (out.size() > kMostLeaving || !write_to(answer.to, found->second)) close(found);
     }
     if (Clock::now() - looked < kLook) continue;

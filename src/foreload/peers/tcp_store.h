@@ -23,7 +23,8 @@ class TcpStore final : public RendezvousStore {
   static constexpr size_t kMostUnfinishedBytes = size_t{256} << 20;
   static constexpr std::chrono::seconds kQuestionTimeout{10};
 
-  // Takes a socket that listens. Fails with `unreadable` where the system gives no more descriptors.
+  // Takes a socket that listens. Fails with `unreadable` where the system gives no more
+  // descriptors.
   static Result<std::unique_ptr<Rendezvous>> serve_at(int listener);
   ~TcpStore() override;
   TcpStore(const TcpStore&) = delete;
@@ -38,9 +39,9 @@ class TcpStore final : public RendezvousStore {
   };
   struct Connection {
     int fd = -1;
-    std::string in;              // a question that has not arrived whole
-    std::deque<Leaving> out;     // answers that have not left
-    bool asked = false;          // a whole question, so it is one of ours
+    std::string in;           // a question that has not arrived whole
+    std::deque<Leaving> out;  // answers that have not left
+    bool asked = false;       // a whole question, so it is one of ours
     bool watched_for_room = false;
     Clock::time_point since = Clock::now();  // when it last did what it should
   };

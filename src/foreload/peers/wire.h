@@ -2,9 +2,9 @@
 //
 // The headers of messages between ranks, byte by byte as docs/formats.md describes them: fixed
 // fields, little endian, every length bounded and every value checked before it is used, a checksum
-// at the end. What does not parse is dropped by the receiver, never trusted. That all ranks have the
-// same version, data set and plan, they make sure of before the first message. Plain functions, any
-// thread.
+// at the end. What does not parse is dropped by the receiver, never trusted. That all ranks have
+// the same version, data set and plan, they make sure of before the first message. Plain functions,
+// any thread.
 #pragma once
 
 #include <cstddef>
@@ -75,9 +75,8 @@ struct Pong {
 
 }  // namespace wire
 
-using WireMessage =
-    std::variant<wire::Request, wire::Reply, wire::Push, wire::PushAnswer,
-                 wire::Cancel, wire::Goodbye, wire::Ping, wire::Pong>;
+using WireMessage = std::variant<wire::Request, wire::Reply, wire::Push, wire::PushAnswer,
+                                 wire::Cancel, wire::Goodbye, wire::Ping, wire::Pong>;
 
 // At most kMostWireBytes. REQUIRES: values within their bounds.
 std::vector<std::byte> encode(const WireMessage& message);

@@ -154,8 +154,7 @@ class Keeping final : public peers::RendezvousStore {
         news |= take_question(static_cast<Asker>(from), std::move(question));
       for (Answer& answer : take_answers()) {
         news = true;
-        const std::string start =
-            peers::frame_start(answer.kind, answer.key, answer.value->size());
+        const std::string start = peers::frame_start(answer.kind, answer.key, answer.value->size());
         outbox_.send(static_cast<int>(answer.to), kAnswerTag, start, std::move(answer.value));
       }
       outbox_.tidy();

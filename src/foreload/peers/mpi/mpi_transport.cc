@@ -359,7 +359,7 @@ void MpiTransport::finish() {
       look_at_payloads();
       if (!over()) std::this_thread::sleep_for(kShortestPause);
     }
-    if (!all_left()) leave_mpi_unfinished();
+    if (!all_left()) do_not_wait_for_the_dead();
     for (auto& place : headers_) {
       MPI_Cancel(&place->request);
       MPI_Wait(&place->request, MPI_STATUS_IGNORE);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/peers/mpi/start.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
 
 #include <atomic>
@@ -14,7 +15,7 @@ namespace foreload::mpi {
 namespace {
 
 // Of the process, as MPI is.
-std::atomic<bool> rank_lost = false;
+std::atomic<bool> finalize_would_hang = false;
 
 Result<void> initialise() {
   int started = 0, level = MPI_THREAD_SINGLE;
@@ -27,7 +28,7 @@ Result<void> initialise() {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
     // Whoever starts it ends it, when the program does and all loaders are gone.
     std::atexit([] {
-      if (!finalized() && !rank_lost) MPI_Finalize();
+      if (!finalized() && !finalize_would_hang) MPI_Finalize();
     });
   } else {
     MPI_Query_thread(&level);
@@ -45,8 +46,16 @@ Result<void> initialise() {
 
 }  // namespace
 
-void leave_mpi_unfinished() {
-  rank_lost = true;
+void do_not_wait_for_the_dead() {
+  // What `mpirun --mca async_mpi_finalize 1` sets. A name of Open MPI 4 and 5; it is looked up, so
+  // others just lack it.
+  auto* const without_barrier =
+      static_cast<bool*>(::dlsym(RTLD_DEFAULT, "ompi_async_mpi_finalize"));
+  if (without_barrier != nullptr) {
+    *without_barrier = true;
+  } else {
+    finalize_would_hang = true;
+  }
 }
 
 bool finalized() {

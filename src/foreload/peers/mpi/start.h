@@ -13,9 +13,9 @@ namespace foreload::mpi {
 // MPI does not allow calls from several threads, or counts ranks otherwise than `settings`.
 Result<void> start_mpi(const TransportSettings& settings);
 
-// A rank was lost. MPI_Finalize would wait for it for ever: where foreload started MPI, the process
-// ends without.
-void leave_mpi_unfinished();
+// A rank was lost, and MPI_Finalize would wait for it for ever: Open MPI is told not to, whoever
+// calls it. With another MPI, where foreload started it, the process ends without.
+void do_not_wait_for_the_dead();
 
 // After MPI_Finalize nothing of MPI may be called.
 bool finalized();

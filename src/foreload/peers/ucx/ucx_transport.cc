@@ -117,6 +117,7 @@ UcxTransport::~UcxTransport() {
     {
       const std::scoped_lock lock(mutex_);
       ending_ = true;
+      posted_ = true;
     }
     ::eventfd_write(wake_, 1);
     thread_.join();
@@ -140,6 +141,7 @@ void UcxTransport::send(uint32_t to, OutgoingMessage message) {
   sending->keeper = std::move(message.keeper);
   const std::scoped_lock lock(mutex_);
   inbox_.push_back(std::move(sending));
+  posted_ = true;
   if (std::exchange(asleep_, false)) ::eventfd_write(wake_, 1);
 }
 
@@ -147,15 +149,16 @@ void UcxTransport::drop(uint32_t rank) {
   peers_[rank].ignored = true;
   const std::scoped_lock lock(mutex_);
   to_drop_.push_back(rank);
+  posted_ = true;
   if (std::exchange(asleep_, false)) ::eventfd_write(wake_, 1);
 }
 
 void UcxTransport::work() {
   for (;;) {
     take_inbox();
-    // Other threads' messages are looked for now and then, whatever comes from the network.
-    bool progress = false;
-    for (int i = 0; i < 64 && worker_->progress(); ++i) progress = true;
+    // What can be sent goes first: the other side then works on it while this one receives.
+    bool progress = worker_->progress();
+    while (!posted_ && ready_.empty() && lost_.empty() && worker_->progress()) progress = true;
     handle_lost();
     while (!ready_.empty()) {
       Peer& peer = peers_[*ready_.begin()];
@@ -183,6 +186,7 @@ void UcxTransport::take_inbox() {
   std::vector<uint32_t> to_drop;
   {
     const std::scoped_lock lock(mutex_);
+    posted_ = false;
     inbox.swap(inbox_);
     to_drop.swap(to_drop_);
   }
