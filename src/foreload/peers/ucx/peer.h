@@ -42,7 +42,6 @@ struct FrameOut {
   UcxTransport* transport = nullptr;
   std::shared_ptr<Sending> message;
   std::vector<std::byte> bytes;
-  size_t piece_bytes = 0;
 };
 
 // A message of which not all has arrived.
@@ -68,7 +67,6 @@ struct Peer {
   bool connected = false;                        // a frame left through the endpoint
   std::deque<std::shared_ptr<Sending>> waiting;  // not all given to UCX
   size_t frames = 0;                             // with UCX
-  size_t bytes = 0;                              // of the pieces in them
   std::optional<Receiving> receiving;
   bool lost = false;  // and reported; until something comes from it again
   bool dropped = false;

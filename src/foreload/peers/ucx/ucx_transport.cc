@@ -24,9 +24,6 @@ using Clock = std::chrono::steady_clock;
 constexpr unsigned kMessageId = 17;
 // So many frames a peer are given to UCX at once; all else waits here, where drop() finds it.
 constexpr size_t kMostFrames = 32;
-// No more are given while pieces of so many bytes are with UCX: what was tagged should still be in
-// the processor's cache when UCX copies it, and two frames are enough to keep a connection busy.
-constexpr size_t kEnoughBytes = 128 << 10;
 // What the end may take: messages that left are pushed out, then endpoints are closed.
 constexpr std::chrono::milliseconds kFlushTime{300};
 constexpr std::chrono::milliseconds kQuietTime{20};
@@ -117,7 +114,6 @@ UcxTransport::~UcxTransport() {
     {
       const std::scoped_lock lock(mutex_);
       ending_ = true;
-      posted_ = true;
     }
     ::eventfd_write(wake_, 1);
     thread_.join();
@@ -141,7 +137,6 @@ void UcxTransport::send(uint32_t to, OutgoingMessage message) {
   sending->keeper = std::move(message.keeper);
   const std::scoped_lock lock(mutex_);
   inbox_.push_back(std::move(sending));
-  posted_ = true;
   if (std::exchange(asleep_, false)) ::eventfd_write(wake_, 1);
 }
 
@@ -149,16 +144,15 @@ void UcxTransport::drop(uint32_t rank) {
   peers_[rank].ignored = true;
   const std::scoped_lock lock(mutex_);
   to_drop_.push_back(rank);
-  posted_ = true;
   if (std::exchange(asleep_, false)) ::eventfd_write(wake_, 1);
 }
 
 void UcxTransport::work() {
   for (;;) {
     take_inbox();
-    // What can be sent goes first: the other side then works on it while this one receives.
-    bool progress = worker_->progress();
-    while (!posted_ && ready_.empty() && lost_.empty() && worker_->progress()) progress = true;
+    // Other threads' messages are looked for now and then, whatever comes from the network.
+    bool progress = false;
+    for (int i = 0; i < 64 && worker_->progress(); ++i) progress = true;
     handle_lost();
     while (!ready_.empty()) {
       Peer& peer = peers_[*ready_.begin()];
@@ -186,7 +180,6 @@ void UcxTransport::take_inbox() {
   std::vector<uint32_t> to_drop;
   {
     const std::scoped_lock lock(mutex_);
-    posted_ = false;
     inbox.swap(inbox_);
     to_drop.swap(to_drop_);
   }
@@ -217,7 +210,7 @@ void UcxTransport::give_to_ucx(Peer& peer) {
     // UCX 1.13 may abort where an endpoint is closed that is still connecting.
     if (peer.connected) forget_endpoint(peer);
   }
-  while (!peer.waiting.empty() && peer.frames < kMostFrames && peer.bytes < kEnoughBytes) {
+  while (!peer.waiting.empty() && peer.frames < kMostFrames) {
     // A message of which a frame failed is of no use to the peer any more.
     const std::shared_ptr<Sending> message = peer.waiting.front();
     if (message->failed) {
@@ -243,15 +236,13 @@ void UcxTransport::give_frame(Peer& peer, const std::shared_ptr<Sending>& messag
   start.offset = message->given;
   const auto header =
       message->begun ? std::span<const std::byte>() : std::span<const std::byte>(message->header);
-  auto* const frame =
-      new FrameOut{this, message, seal_frame(seal_to(peer), start, header, piece), piece.size()};
+  auto* const frame = new FrameOut{this, message, seal_frame(seal_to(peer), start, header, piece)};
   message->begun = true;
   message->given += piece.size();
   if (message->all_given()) peer.waiting.pop_front();
   with_ucx_.insert(frame);
   ++message->frames;
   ++peer.frames;
-  peer.bytes += piece.size();
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -327,11 +318,10 @@ void UcxTransport::answer(Sending& message) {
 
 void UcxTransport::end_frame(FrameOut* frame, bool ok) {
   const std::shared_ptr<Sending> message = std::move(frame->message);
-  Peer& peer = peers_[message->to];
-  --peer.frames;
-  peer.bytes -= frame->piece_bytes;
   with_ucx_.erase(frame);
   delete frame;
+  Peer& peer = peers_[message->to];
+  --peer.frames;
   if (!peer.waiting.empty() || peer.dropped) ready_.insert(peer.rank);
   if (ok) peer.connected = true;
   if (!ok) message->failed = true;

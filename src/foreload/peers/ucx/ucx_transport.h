@@ -11,7 +11,6 @@
 // in which a connection with it is made.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -81,7 +80,6 @@ class UcxTransport final : public Transport {
   std::mutex mutex_;
   bool asleep_ = false;
   bool ending_ = false;
-  std::atomic<bool> posted_ = false;  // something for take_inbox(), or the end
   std::vector<std::shared_ptr<Sending>> inbox_;
   std::vector<uint32_t> to_drop_;
   std::thread thread_;
