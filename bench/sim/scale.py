@@ -2,6 +2,7 @@
 """The scale study of docs/scale.md: 8 to 16,384 ranks, three data sets, one large file system.
 
     python bench/sim/scale.py --out build/scale      # tables and SVG pictures, about ten minutes
+    python bench/sim/scale.py --document docs/scale.md   # and into the document and beside it
 
 A job that is too large to be simulated whole is made smaller in two ways, which leave rates and
 steps as they are:
@@ -266,6 +267,16 @@ def check_table(program: Path) -> str:
     return "\n".join(lines)
 
 
+def with_table(document: str, heading: str, table: str) -> str:
+    """The document with the first table below a heading replaced."""
+    before, found, after = document.partition(heading + "\n")
+    text, first, rest = after.partition("\n|")
+    if not found or not first:
+        raise ValueError(f"the document has no table below '{heading}'")
+    _, end, rest = rest.partition("\n\n")
+    return before + found + text + "\n" + table + end + rest
+
+
 def draw(rows: list[Row], out: Path) -> None:
     import matplotlib
 
@@ -310,6 +321,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The scale study.")
     parser.add_argument("--foreload", type=Path, default=default_foreload(), help="the program")
     parser.add_argument("--out", type=Path, default=Path("build/scale"))
+    parser.add_argument("--document", type=Path, help="whose tables and pictures are replaced")
     parser.add_argument("--check", action="store_true", help="only compare whole and smaller jobs")
     parser.add_argument("--plan", action="store_true", help="only time planning")
     options = parser.parse_args()
@@ -326,6 +338,12 @@ def main() -> None:
     text = "\n\n".join((epoch_table(rows), memory_table()))
     (options.out / "scale.md").write_text(text + "\n", "utf-8")
     draw(rows, options.out)
+    if options.document:
+        document = options.document.read_text("utf-8")
+        document = with_table(document, "## Epochs and source", epoch_table(rows))
+        document = with_table(document, "## Memory and metadata of a rank", memory_table())
+        options.document.write_text(document, "utf-8")
+        draw(rows, options.document.parent)
     print(text)
     return None
 
