@@ -78,6 +78,48 @@ TEST(JpegHuffmanTest, ReadsManyBlocksOverStuffedBytes) {
   EXPECT_FALSE(reader.read_block(table(), table(), block.data()));
 }
 
+// Blocks of every length: after the beginning of one, the next must begin where it does.
+TEST(JpegHuffmanTest, BeginningsLeaveTheReaderWhereBlocksDo) {
+  std::string bits;
+  for (int i = 0; i < 300; ++i) {
+    bits += "01 11 ";
+    int k = 1;
+    while (k < 64) {
+      const int kind = (i * 7 + k * 5) % 11;
+      if (kind == 0) {
+        bits += "00 ";
+        break;
+      }
+      if (kind == 1 && k + 16 <= 64) {
+        bits += "110 ";
+        k += 16;
+      } else if (kind < 5 && k + 2 <= 64) {
+        bits += "10 01 ";
+        k += 2;
+      } else {
+        bits += kind == 5 ? "111000000000 1010101010 " : "01 10 ";
+        ++k;
+      }
+    }
+  }
+  const auto data = coded(bits);
+  HuffmanTable prepared = table();
+  prepared.prepare_skipping();
+  for (const unsigned wanted : {1u, 6u, 21u, 63u}) {
+    HuffmanReader whole(data), part(data);
+    for (int i = 0; i < 300; ++i) {
+      Block expected{}, found{};
+      ASSERT_TRUE(whole.read_block(prepared, prepared, expected.data())) << i;
+      ASSERT_TRUE(part.read_beginning(prepared, prepared, wanted, found.data())) << i;
+      EXPECT_EQ(found[0], expected[0]) << i;
+      if (wanted > 1) EXPECT_EQ(found[1], expected[1]) << i;
+      if (wanted > 5) EXPECT_EQ(found[16], expected[16]) << i;
+    }
+    Block block{};
+    EXPECT_FALSE(part.read_beginning(prepared, prepared, wanted, block.data()));
+  }
+}
+
 TEST(JpegHuffmanTest, InvalidCodeIsReported) {
   const auto data = coded("01 11  111100000000 00000000");
   HuffmanReader reader(data);

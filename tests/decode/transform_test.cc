@@ -209,9 +209,10 @@ TEST(Transform, TurnsImagesFirst) {
 
 TEST(Transform, FastIsWithinThreeGreyLevels) {
   Scratch scratch;
-  for (const uint32_t size : {450u, 901u}) {
+  // As large as they may be for each fraction, and larger.
+  for (const uint32_t size : {200u, 300u, 450u, 901u}) {
     PixelBuffer photo;
-    make_photo({size, size * 3 / 4}, size, 0, photo);
+    make_photo({size, size * 3 / 4}, size, size % 7, photo);
     const auto file = *write_jpeg(photo.view(), {});
     for (uint64_t i = 0; i < 8; ++i) {
       const std::vector<Step> steps{step::Decode{}, step::RandomResizedCrop{{96, 96}},
@@ -232,10 +233,10 @@ TEST(Transform, FastIsWithinThreeGreyLevels) {
 TEST(Transform, FastDecodesLess) {
   const auto file = make_jpeg({.width = 1000, .height = 800});
   Scratch scratch;
-  result_of(compiled({step::Decode{.fast = true}, step::Resize{{100, 90}}}), file, {}, scratch);
+  result_of(compiled({step::Decode{.fast = true}, step::Resize{{333, 250}}}), file, {}, scratch);
   EXPECT_EQ(scratch.decoded.size(), (ImageSize{250, 200}));
-  // 1000 / 4 would be less than twice the result.
-  result_of(compiled({step::Decode{.fast = true}, step::Resize{{126, 90}}}), file, {}, scratch);
+  // 1000 / 4 would be less than three quarters of the result.
+  result_of(compiled({step::Decode{.fast = true}, step::Resize{{334, 250}}}), file, {}, scratch);
   EXPECT_EQ(scratch.decoded.size(), (ImageSize{500, 400}));
   // Nothing to shrink.
   result_of(compiled({step::Decode{.fast = true}, step::CenterCrop{{10, 10}}}), file, {}, scratch);

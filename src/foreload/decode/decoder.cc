@@ -41,8 +41,10 @@ void widen(const PixelView& in, const DecodeOptions& options, PixelBuffer& out) 
 Result<void> decode_jpeg_widened(std::span<const std::byte> file, ImageSize size,
                                  const DecodeOptions& options, const Region& region,
                                  unsigned shrink, PixelBuffer& out, Scratch& scratch) {
-  const ColorMode plain = options.mode == ColorMode::grey ? ColorMode::grey : ColorMode::rgb;
-  if (plain == options.mode && !options.wide)
+  DecodeOptions plain = options;
+  plain.wide = false;
+  if (plain.mode == ColorMode::rgba) plain.mode = ColorMode::rgb;
+  if (plain.mode == options.mode && !options.wide)
     return decode_jpeg(file, size, plain, region, shrink, out, scratch);
   FORELOAD_CHECK(decode_jpeg(file, size, plain, region, shrink, scratch.other, scratch));
   widen(scratch.other.view(), options, out);

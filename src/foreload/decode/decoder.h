@@ -33,6 +33,8 @@ struct DecodeOptions {
   // Two bytes for each value, in the machine's order, so that 16-bit images stay what they are;
   // values of 8 bits are multiplied by 257. The buffer then has twice as many "channels".
   bool wide = false;
+  // Of a JPEG file decoded at a fraction of its size, coefficients that hardly show are left out.
+  bool rough = false;
   // Images that declare more pixels than this are refused before memory is taken: twice Pillow's
   // MAX_IMAGE_PIXELS, where Pillow raises DecompressionBombError.
   uint64_t most_pixels = 2 * 89'478'485;

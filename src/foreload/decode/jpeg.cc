@@ -35,6 +35,7 @@ struct BlockGroups {
     const HuffmanTable* dc;
     const HuffmanTable* ac;
     size_t channel;
+    unsigned wanted;  // coefficients of the zigzag; the rest is not worth its time
   };
   HuffmanReader reader;
   std::array<Block, D_MAX_BLOCKS_IN_MCU> blocks;
@@ -62,6 +63,7 @@ struct Request {
   ColorMode mode;
   Region region;
   unsigned shrink;
+  bool rough;
   HuffmanTables* tables;  // none: libjpeg decodes alone
 };
 
@@ -155,8 +157,11 @@ boolean decode_mcu(jpeg_decompress_struct* info, JBLOCKROW* blocks) {
     const BlockGroups::Block& block = groups.blocks[static_cast<size_t>(i)];
     JCOEF* const out = blocks == nullptr ? groups.unwanted.data() : *blocks[i];
     int& dc = groups.last_dc[block.channel];
-    if (!groups.reader.read_block(*block.dc, *block.ac, out) ||
-        __builtin_add_overflow(dc, int{out[0]}, &dc)) {
+    const bool good = block.wanted == DCTSIZE2
+                          ? groups.reader.read_block(*block.dc, *block.ac, out)
+                          : groups.reader.read_beginning(*block.dc, *block.ac,
+                                                         blocks == nullptr ? 1 : block.wanted, out);
+    if (!good || __builtin_add_overflow(dc, int{out[0]}, &dc)) {
       d.out_of_ordinary = true;
       leave_with(d, "");
     }
@@ -165,9 +170,29 @@ boolean decode_mcu(jpeg_decompress_struct* info, JBLOCKROW* blocks) {
   return TRUE;
 }
 
+// How many coefficients a channel that is decoded at a fraction of its size needs: those that its
+// pixels, averages over as many of the whole image, show. Higher ones nearly cancel out.
+unsigned wanted_coefficients(const jpeg_component_info& channel) {
+#if JPEG_LIB_VERSION >= 70
+  const int size = channel.DCT_h_scaled_size;
+#else
+  const int size = channel.DCT_scaled_size;
+#endif
+  switch (size) {
+    case 1:
+      return 1;
+    case 2:
+      return 6;
+    case 4:
+      return 21;
+    default:
+      return DCTSIZE2;
+  }
+}
+
 // Puts our Huffman decoder in the place of libjpeg's, if the file is of the plain kind. REQUIRES:
 // decompression has started and no row was read.
-void take_over_huffman(Decompression& d, HuffmanTables& tables) {
+void take_over_huffman(Decompression& d, HuffmanTables& tables, bool rough) {
   jpeg_decompress_struct& info = d.info;
   if (info.progressive_mode || info.arith_code || jpeg_has_multiple_scans(&info) ||
       info.restart_interval != 0 || info.unread_marker != 0 || !end_marker_ahead(d.source)) {
@@ -187,14 +212,17 @@ void take_over_huffman(Decompression& d, HuffmanTables& tables) {
     HuffmanTable& ac_table = tables.ac[static_cast<size_t>(ac)];
     if (!assign(dc_table, info.dc_huff_tbl_ptrs[dc])) return;
     if (!assign(ac_table, info.ac_huff_tbl_ptrs[ac])) return;
-    d.groups.blocks[static_cast<size_t>(i)] = {&dc_table, &ac_table, static_cast<size_t>(channel)};
+    const unsigned wanted = rough ? wanted_coefficients(*info.cur_comp_info[channel]) : DCTSIZE2;
+    if (wanted < DCTSIZE2) ac_table.prepare_skipping();
+    d.groups.blocks[static_cast<size_t>(i)] = {&dc_table, &ac_table, static_cast<size_t>(channel),
+                                               wanted};
   }
   d.groups.reader = HuffmanReader({d.source.next_input_byte, d.source.bytes_in_buffer});
   d.groups.last_dc = {};
   info.entropy->decode_mcu = decode_mcu;
 }
 #else
-void take_over_huffman(Decompression& /*d*/, HuffmanTables& /*tables*/) {}
+void take_over_huffman(Decompression& /*d*/, HuffmanTables& /*tables*/, bool /*rough*/) {}
 #endif
 
 // Coefficients that the scans of a progressive image leave imprecise are guessed from blocks around
@@ -291,7 +319,7 @@ void check_rest(Decompression& d, Scratch& scratch) {
 
 void read_region(Decompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
   open(d, request);
-  if (request.tables != nullptr) take_over_huffman(d, *request.tables);
+  if (request.tables != nullptr) take_over_huffman(d, *request.tables, request.rough);
   const Region& region = request.region;
   const uint32_t channels = request.mode == ColorMode::grey ? 1 : 3;
   const int raw_channels = d.info.output_components;
@@ -335,9 +363,9 @@ bool attempt(Decompression& d, const Request& request, PixelBuffer& out, Scratch
 
 }  // namespace
 
-Result<void> decode_jpeg(std::span<const std::byte> file, ImageSize size, ColorMode mode,
-                         const Region& region, unsigned shrink, PixelBuffer& out,
-                         Scratch& scratch) {
+Result<void> decode_jpeg(std::span<const std::byte> file, ImageSize size,
+                         const DecodeOptions& options, const Region& region, unsigned shrink,
+                         PixelBuffer& out, Scratch& scratch) {
   if (scratch.huffman == nullptr) scratch.huffman = std::make_shared<HuffmanTables>();
   Decompression d;
   for (HuffmanTables* tables : {scratch.huffman.get(), static_cast<HuffmanTables*>(nullptr)}) {
@@ -347,7 +375,8 @@ Result<void> decode_jpeg(std::span<const std::byte> file, ImageSize size, ColorM
     d.errors.error_exit = leave;
     d.errors.emit_message = ignore_warning;
     d.out_of_ordinary = false;
-    const bool done = attempt(d, {file, size, mode, region, shrink, tables}, out, scratch);
+    const bool done =
+        attempt(d, {file, size, options.mode, region, shrink, options.rough, tables}, out, scratch);
     jpeg_destroy_decompress(&d.info);
     if (done) return {};
     if (!d.out_of_ordinary) break;

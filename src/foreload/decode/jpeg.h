@@ -19,8 +19,9 @@ bool is_jpeg(std::span<const std::byte> file);
 // Walks the markers up to the frame (to the scan, if the orientation is wanted); takes no memory.
 Result<ImageHeader> read_jpeg_header(std::span<const std::byte> file, bool orientation);
 
-// `size` is the stored size that the header declared.
-Result<void> decode_jpeg(std::span<const std::byte> file, ImageSize size, ColorMode mode,
-                         const Region& region, unsigned shrink, PixelBuffer& out, Scratch& scratch);
+// `size` is the stored size that the header declared. REQUIRES: rgb or grey, not wide.
+Result<void> decode_jpeg(std::span<const std::byte> file, ImageSize size,
+                         const DecodeOptions& options, const Region& region, unsigned shrink,
+                         PixelBuffer& out, Scratch& scratch);
 
 }  // namespace foreload

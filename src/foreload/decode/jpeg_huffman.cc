@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 // A call that is left would force the reader's state out of registers, which costs a tenth of the
 // whole time.
@@ -70,6 +71,29 @@ void HuffmanTable::assign(std::span<const uint8_t, 17> bits,
     first_beyond_[length] = code;
     code <<= 1;
   }
+  skips_made_ = false;
+}
+
+void HuffmanTable::prepare_skipping() {
+  if (std::exchange(skips_made_, true)) return;
+  for (uint32_t bits = 0; bits < skips_.size(); ++bits) {
+    Skip skip{.passed = 0, .drop = 0};
+    while (skip.drop < kSkipLookup) {
+      // What is looked at may end inside the next symbol: zeros stand for what is not known.
+      const uint32_t rest = bits << skip.drop & ((1u << kSkipLookup) - 1);
+      const Entry& entry = entries_[rest >> (kSkipLookup - kLookup)];
+      if (entry.drop >= kPartial) break;
+      const unsigned drop = skip.drop + entry.drop;
+      if (drop > kSkipLookup || skip.passed > 64) break;
+      skip.drop = static_cast<uint8_t>(drop);
+      if (entry.zeros == kEndOfBlock) {
+        skip.passed |= kEnds;
+        break;
+      }
+      skip.passed = static_cast<uint8_t>(skip.passed + entry.zeros + 1);
+    }
+    skips_[bits] = skip;
+  }
 }
 
 FORELOAD_INLINE void HuffmanReader::refill_slowly() {
@@ -131,7 +155,9 @@ FORELOAD_INLINE int HuffmanReader::long_symbol(const HuffmanTable& table) {
   return -1;
 }
 
-bool HuffmanReader::read_block(const HuffmanTable& dc, const HuffmanTable& ac, int16_t* block) {
+template <bool kWhole>
+FORELOAD_INLINE bool HuffmanReader::read(const HuffmanTable& dc, const HuffmanTable& ac,
+                                         unsigned wanted, int16_t* block) {
   using Entry = HuffmanTable::Entry;
   constexpr uint8_t kPartial = HuffmanTable::kPartial;
   HuffmanReader r = *this;  // in registers
@@ -152,6 +178,18 @@ bool HuffmanReader::read_block(const HuffmanTable& dc, const HuffmanTable& ac, i
   }
   for (unsigned k = 1; k < 64; ++k) {
     r.refill();
+    if (!kWhole && k >= wanted) {
+      const HuffmanTable::Skip skip = ac.skips_[r.peek(HuffmanTable::kSkipLookup)];
+      const bool ends = skip.passed >= HuffmanTable::kEnds;
+      const unsigned next = k + skip.passed % HuffmanTable::kEnds;
+      // What comes behind the last coefficient is of the next block.
+      if (skip.drop > 0 && (next < 64 || (next == 64 && !ends))) {
+        r.drop(skip.drop);
+        if (ends) break;
+        k = next - 1;
+        continue;
+      }
+    }
     const Entry entry = ac.entries_[r.peek(HuffmanTable::kLookup)];
     if (entry.drop < kPartial) [[likely]] {
       r.drop(entry.drop);
@@ -180,6 +218,15 @@ bool HuffmanReader::read_block(const HuffmanTable& dc, const HuffmanTable& ac, i
   if (r.have_ < 0) return false;
   *this = r;
   return true;
+}
+
+bool HuffmanReader::read_block(const HuffmanTable& dc, const HuffmanTable& ac, int16_t* block) {
+  return read<true>(dc, ac, 64, block);
+}
+
+bool HuffmanReader::read_beginning(const HuffmanTable& dc, const HuffmanTable& ac, unsigned wanted,
+                                   int16_t* block) {
+  return read<false>(dc, ac, wanted, block);
 }
 
 }  // namespace foreload

@@ -22,6 +22,8 @@ class HuffmanTable {
  public:
   // Lengths and symbols as in the file: bits[n] codes of length n, for n from 1 to 16.
   void assign(std::span<const uint8_t, 17> bits, std::span<const uint8_t, 256> symbols);
+  // For HuffmanReader::read_beginning(); does nothing the second time.
+  void prepare_skipping();
 
  private:
   friend class HuffmanReader;
@@ -37,7 +39,18 @@ class HuffmanTable {
   static constexpr uint8_t kPartial = 0x80;
   static constexpr unsigned kLookup = 10;
 
+  // Where values are of no interest: what all the whole symbols among the next kSkipLookup bits
+  // take and pass, up to the end of a block. `drop` is 0 where there is not even one.
+  struct Skip {
+    uint8_t passed;  // coefficients; kEnds is added where the block ends behind them
+    uint8_t drop;
+  };
+  static constexpr uint8_t kEnds = 0x80;
+  static constexpr unsigned kSkipLookup = 11;
+
   std::array<Entry, 1 << kLookup> entries_{};
+  std::array<Skip, 1 << kSkipLookup> skips_{};
+  bool skips_made_ = false;
   std::array<uint32_t, 18> first_beyond_{};  // the first code of a length that is too large for it
   std::array<int32_t, 18> offset_{};         // from a code of a length to its symbol
   std::array<uint8_t, 17> bits_{};
@@ -60,8 +73,14 @@ class HuffmanReader {
   // Writes the coefficients that are not zero to their natural places and the difference to the
   // earlier DC coefficient to the first. Returns false for data out of the ordinary.
   bool read_block(const HuffmanTable& dc, const HuffmanTable& ac, int16_t* block);
+  // The same for the first `wanted` coefficients of the zigzag, one at least, and quicker; the
+  // others are written or not. REQUIRES: `ac` is prepared for skipping.
+  bool read_beginning(const HuffmanTable& dc, const HuffmanTable& ac, unsigned wanted,
+                      int16_t* block);
 
  private:
+  template <bool kWhole>
+  bool read(const HuffmanTable& dc, const HuffmanTable& ac, unsigned wanted, int16_t* block);
   void refill();
   void refill_slowly();
   uint64_t peek(unsigned bits) const { return window_ >> (64 - bits); }

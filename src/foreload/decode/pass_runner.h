@@ -23,8 +23,9 @@ struct PassSettings {
   const PixelKernels* kernels = nullptr;
 };
 
-// The largest of 2, 4 and 8 at which the shrunk crop is still twice as large as what becomes of it,
-// or 1. With less than that to spare, finely structured photos come out up to 6 grey levels off.
+// The largest of 2, 4 and 8 at which the shrunk crop has still three quarters of the sides of what
+// becomes of it, or 1. Photos then come out 2 to 3 grey levels off on average; at less than that,
+// finely structured ones are soon beyond 3.
 unsigned shrink_for(const Pass& pass);
 
 // Fails with `invalid` as decode() does. REQUIRES: `into` has room for the plan's result; if the

@@ -34,7 +34,7 @@ namespace step {
 struct Decode {
   ColorMode mode = ColorMode::rgb;
   bool exif_orientation = false;
-  // JPEG is decoded at 1/2, 1/4 or 1/8 where the steps after it shrink by twice that or more.
+  // JPEG is decoded at 1/2, 1/4 or 1/8 where the steps after it shrink by 3/4 of that or more.
   bool fast = false;
   // What files hold: uint8, or uint16 (8-bit images are widened), or, in .npy files only, any
   // type but bfloat16.

@@ -64,7 +64,7 @@ bool Transform::random() const {
 
 DecodeOptions Transform::options() const {
   const auto& step = std::get<step::Decode>(steps_.front());
-  return {.mode = step.mode, .exif_orientation = step.exif_orientation};
+  return {.mode = step.mode, .exif_orientation = step.exif_orientation, .rough = step.fast};
 }
 
 Result<ImageHeader> Transform::open(std::span<const std::byte> file, Scratch& scratch) const {
