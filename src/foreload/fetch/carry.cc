@@ -207,8 +207,9 @@ void Engine::carry(action::Decode& a) {
   const bool fixed = parts_.transform->form().fixed();
   if (fixed && !batch.decoded) return tell(event::Decoded{a.place, false});  // failed already
   const auto into = fixed ? decoded_place(batch, a.place.index) : std::span<std::byte>();
-  hands_->decode(a.place, [inbox = parts_.inbox, transform = parts_.transform, sample = a.sample,
-                           place = a.place, key,
+  ++*batch.decoding;
+  hands_->decode(a.place, [decoding = batch.decoding, inbox = parts_.inbox,
+                           transform = parts_.transform, sample = a.sample, place = a.place, key,
                            bytes = std::span<const std::byte>(batch.ranges[a.place.index]),
                            keeper = batch.keeper_of(a.place.index), into,
                            into_keeper = batch.decoded, fixed](Scratch& scratch) {
@@ -223,7 +224,10 @@ void Engine::carry(action::Decode& a) {
       decoded.error = std::move(done.error().message);
     }
     decoded.took = Clock::now() - begin;
-    inbox->post(std::move(decoded));
+    // A batch waits for its last sample. As long as others are on their way the loop may sleep:
+    // whenever it wakes, it takes the processor from a hand.
+    inbox->leave(std::move(decoded));
+    if (--*decoding == 0) inbox->wake();
   });
 }
 

@@ -174,7 +174,9 @@ class Engine {
     std::vector<From> from;
     std::vector<bool> tainted;  // an abandoned read may still write there
     std::vector<std::shared_ptr<Slot>> spilled;
-    std::shared_ptr<Slot> decoded;         // one range for all samples
+    std::shared_ptr<Slot> decoded;  // one range for all samples
+    // Samples given to hands and not decoded yet.
+    std::shared_ptr<std::atomic<uint32_t>> decoding = std::make_shared<std::atomic<uint32_t>>(0);
     std::vector<Transform::Sample> apart;  // where sizes differ
 
     // What keeps the memory of a place.

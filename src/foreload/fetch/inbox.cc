@@ -7,25 +7,38 @@
 namespace foreload {
 
 void Inbox::post(Message message) {
-  bool was_empty = false;
+  bool wakes = false;
   {
     std::lock_guard lock(mutex_);
-    was_empty = messages_.empty();
+    wakes = !std::exchange(woken_, true);
     messages_.push_back(std::move(message));
   }
-  if (was_empty) filled_.notify_one();
+  if (wakes) filled_.notify_one();
 }
 
 void Inbox::post(std::vector<Message> messages) {
   if (messages.empty()) return;
-  bool was_empty = false;
+  bool wakes = false;
   {
     std::lock_guard lock(mutex_);
-    was_empty = messages_.empty();
+    wakes = !std::exchange(woken_, true);
     messages_.insert(messages_.end(), std::make_move_iterator(messages.begin()),
                      std::make_move_iterator(messages.end()));
   }
-  if (was_empty) filled_.notify_one();
+  if (wakes) filled_.notify_one();
+}
+
+void Inbox::leave(Message message) {
+  std::lock_guard lock(mutex_);
+  messages_.push_back(std::move(message));
+}
+
+void Inbox::wake() {
+  {
+    std::lock_guard lock(mutex_);
+    if (messages_.empty() || std::exchange(woken_, true)) return;
+  }
+  filled_.notify_one();
 }
 
 void Inbox::take(std::vector<Message>& messages, std::optional<SteadyTime> until) {
@@ -36,6 +49,7 @@ void Inbox::take(std::vector<Message>& messages, std::optional<SteadyTime> until
     filled_.wait_until(lock, *until, there_are);
   else
     filled_.wait(lock, there_are);
+  woken_ = false;
   messages.swap(messages_);
 }
 

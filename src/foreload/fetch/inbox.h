@@ -73,6 +73,10 @@ class Inbox {
  public:
   void post(Message message);
   void post(std::vector<Message> messages);
+  // Without waking the loop, which finds the message when something else does, wake() for one. For
+  // news that nobody waits for yet.
+  void leave(Message message);
+  void wake();
   // Waits for messages until `until`, then moves all there are to `messages` (emptied first).
   void take(std::vector<Message>& messages, std::optional<SteadyTime> until);
 
@@ -80,6 +84,7 @@ class Inbox {
   std::mutex mutex_;
   std::condition_variable filled_;
   std::vector<Message> messages_;
+  bool woken_ = false;  // since the last take(); only while there are messages
 };
 
 }  // namespace foreload

@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <liburing.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,12 +55,32 @@ std::mutex& mapping() {
   return mutex;
 }
 
+// Whether opening, asking about and closing files of this folder never waits for another machine or
+// program. Then they are done on the spot: having threads of the system do them, as is needed where
+// they may take long, costs more than the whole read of a file that is in the page cache.
+bool answers_at_once(int folder) {
+  struct statfs system{};
+  if (::fstatfs(folder, &system) != 0) return false;
+  switch (system.f_type) {
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // The ring and everything the system may still write to. The thread that runs it shares in it, so
 // that both outlive the source where the system does not let go of a read.
 class Ring {
  public:
   Ring(std::shared_ptr<const FolderFiles> files, Source::Answered answered)
-      : files_(std::move(files)), ledger_(std::move(answered)) {}
+      : files_(std::move(files)),
+        ledger_(std::move(answered)),
+        on_the_spot_(answers_at_once(files_->root.number())) {}
   ~Ring() {
     if (!ready_) return;
     const std::scoped_lock lock(mapping());
@@ -98,6 +120,7 @@ class Ring {
 
   const std::shared_ptr<const FolderFiles> files_;
   ReadLedger ledger_;
+  const bool on_the_spot_;
   Descriptor wake_fd_;
   io_uring ring_{};
   bool ready_ = false;
@@ -263,10 +286,18 @@ void Ring::ask_open(Job& job) {
   io_uring_sqe* const sqe = entry(job, Step::open);
   ::io_uring_prep_openat(sqe, files_->root.number(), job.name.c_str(), kOpenFlags, 0);
   ::io_uring_sqe_set_data(sqe, &job);
-  ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+  // Otherwise it is done here if the name is known, and by a thread of the system if it is not.
+  if (!on_the_spot_) ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
 
 void Ring::ask_stat(Job& job) {
+  if (on_the_spot_) {
+    job.step_start = Clock::now();
+    const int result =
+        ::statx(job.fd, "", AT_EMPTY_PATH, kStatusMask, &job.status) == 0 ? 0 : -errno;
+    files_->count(Operation::stat, job.step_start, result);
+    return stated(job, result);
+  }
   io_uring_sqe* const sqe = entry(job, Step::stat);
   ::io_uring_prep_statx(sqe, job.fd, "", AT_EMPTY_PATH, kStatusMask, &job.status);
   ::io_uring_sqe_set_data(sqe, &job);
@@ -360,7 +391,11 @@ void Ring::finish(Job& job, Outcome outcome) {
 }
 
 void Ring::end(Job& job) {
-  if (job.fd < 0) {
+  if (job.fd < 0 || on_the_spot_) {
+    if (job.fd >= 0) {
+      ::close(job.fd);
+      descriptors_at_ = SteadyTime::min();
+    }
     jobs_.erase(job.owed.get());
     return;
   }
