@@ -112,8 +112,12 @@ TEST(JpegHuffmanTest, BeginningsLeaveTheReaderWhereBlocksDo) {
       ASSERT_TRUE(whole.read_block(prepared, prepared, expected.data())) << i;
       ASSERT_TRUE(part.read_beginning(prepared, prepared, wanted, found.data())) << i;
       EXPECT_EQ(found[0], expected[0]) << i;
-      if (wanted > 1) EXPECT_EQ(found[1], expected[1]) << i;
-      if (wanted > 5) EXPECT_EQ(found[16], expected[16]) << i;
+      if (wanted > 1) {
+        EXPECT_EQ(found[1], expected[1]) << i;
+      }
+      if (wanted > 5) {
+        EXPECT_EQ(found[16], expected[16]) << i;
+      }
     }
     Block block{};
     EXPECT_FALSE(part.read_beginning(prepared, prepared, wanted, block.data()));

@@ -233,10 +233,10 @@ TEST(Transform, FastIsWithinThreeGreyLevels) {
 TEST(Transform, FastDecodesLess) {
   const auto file = make_jpeg({.width = 1000, .height = 800});
   Scratch scratch;
-  result_of(compiled({step::Decode{.fast = true}, step::Resize{{333, 250}}}), file, {}, scratch);
+  result_of(compiled({step::Decode{.fast = true}, step::Resize{{250, 200}}}), file, {}, scratch);
   EXPECT_EQ(scratch.decoded.size(), (ImageSize{250, 200}));
-  // 1000 / 4 would be less than three quarters of the result.
-  result_of(compiled({step::Decode{.fast = true}, step::Resize{{334, 250}}}), file, {}, scratch);
+  // 1000 / 4 would be less than the result.
+  result_of(compiled({step::Decode{.fast = true}, step::Resize{{251, 200}}}), file, {}, scratch);
   EXPECT_EQ(scratch.decoded.size(), (ImageSize{500, 400}));
   // Nothing to shrink.
   result_of(compiled({step::Decode{.fast = true}, step::CenterCrop{{10, 10}}}), file, {}, scratch);

@@ -121,8 +121,9 @@ class PassRows {
 unsigned shrink_for(const Pass& pass) {
   if (!pass.resizes() || pass.interpolation == Interpolation::nearest) return 1;
   for (const unsigned shrink : {8u, 4u, 2u}) {
-    if (uint64_t{pass.resized.width} * 3 * shrink <= uint64_t{pass.crop.width} * 4 &&
-        uint64_t{pass.resized.height} * 3 * shrink <= uint64_t{pass.crop.height} * 4) {
+    const uint64_t quarters = shrink == 2 ? 3 : 4;  // of the result's sides
+    if (pass.resized.width * quarters * shrink <= uint64_t{pass.crop.width} * 4 &&
+        pass.resized.height * quarters * shrink <= uint64_t{pass.crop.height} * 4) {
       return shrink;
     }
   }

@@ -23,9 +23,9 @@ struct PassSettings {
   const PixelKernels* kernels = nullptr;
 };
 
-// The largest of 2, 4 and 8 at which the shrunk crop has still three quarters of the sides of what
-// becomes of it, or 1. Photos then come out 2 to 3 grey levels off on average; at less than that,
-// finely structured ones are soon beyond 3.
+// The largest of 8 and 4 at which the shrunk crop is still as large as what becomes of it, 2 where
+// it has three quarters of the sides, or 1. Photos then come out 1 to 3 grey levels off on average;
+// with less than that, finely structured ones are soon beyond 3.
 unsigned shrink_for(const Pass& pass);
 
 // Fails with `invalid` as decode() does. REQUIRES: `into` has room for the plan's result; if the

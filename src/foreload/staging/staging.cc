@@ -103,23 +103,18 @@ class Staging::Pool {
     return taken;
   }
 
-  // Releases free blocks until slots and free blocks together take at most `budget` bytes, or none
-  // is left: as few bytes as will do, because each is cleared by the system before it comes again.
+  // Releases the blocks that have been free longest until slots and free blocks together take at
+  // most `budget` bytes, or none is left.
   void release_beyond(uint64_t budget) {
     std::vector<Block> released;
     {
       const std::lock_guard lock(mutex_);
-      while (!free_.empty() && totals_.in_use + totals_.pooled > budget) {
-        const uint64_t beyond = totals_.in_use + totals_.pooled - budget;
-        const auto worse = [beyond](const Block& a, const Block& b) {
-          const bool a_does = a.bytes >= beyond, b_does = b.bytes >= beyond;
-          return a_does == b_does ? (a_does ? a.bytes > b.bytes : a.bytes < b.bytes) : b_does;
-        };
-        const auto block = std::ranges::max_element(free_, worse);
-        totals_.pooled -= block->bytes;
-        released.push_back(*block);
-        free_.erase(block);
+      auto kept = free_.begin();
+      for (; kept != free_.end() && totals_.in_use + totals_.pooled > budget; ++kept) {
+        totals_.pooled -= kept->bytes;
+        released.push_back(*kept);
       }
+      free_.erase(free_.begin(), kept);
     }
     for (const Block& block : released) allocator_->release(block.memory, block.bytes);
   }
@@ -127,7 +122,7 @@ class Staging::Pool {
   const std::unique_ptr<SlotAllocator> allocator_;
   mutable std::mutex mutex_;  // guards the rest
   uint64_t budget_;
-  std::vector<Block> free_;
+  std::vector<Block> free_;  // in the order in which they were given back
   StagingTotals totals_;
 };
 

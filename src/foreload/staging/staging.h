@@ -64,8 +64,8 @@ struct StagingTotals {
 class Staging {
  public:
   // Keeps released memory for reuse as long as it and the slots in use together take at most
-  // `budget` bytes; beyond that, as little of it goes back to the allocator as will do, and with a
-  // budget of 0 each block goes back at once and is never taken again from here. Null:
+  // `budget` bytes; beyond that, what was released first goes back to the allocator first, and with
+  // a budget of 0 each block goes back at once and is never taken again from here. Null:
   // page_allocator().
   static std::shared_ptr<Staging> create(uint64_t budget,
                                          std::unique_ptr<SlotAllocator> allocator = nullptr);
