@@ -113,6 +113,7 @@ class FaultyCluster : public World {
     Time at;
     double seconds;
     bool for_ever = false;  // whoever meets with it for the first time waits
+    bool silence = false;   // of a peer: a batch waits for all who are silent once
   };
 
   bool chance(double share) {
@@ -126,6 +127,9 @@ class FaultyCluster : public World {
   }
   void trouble(const char* what, double seconds, bool for_ever = false) {
     troubles_.push_back({what, cluster_->now(), seconds, for_ever});
+  }
+  void silence(const char* what, bool for_ever = true) {
+    troubles_.push_back({what, cluster_->now(), kSilent, for_ever, true});
   }
   static Pair both(uint32_t a, uint32_t b) { return {std::min(a, b), std::max(a, b)}; }
   uint32_t any_rank() { return static_cast<uint32_t>(random_() % job_.ranks); }
@@ -369,7 +373,7 @@ class FaultyCluster : public World {
     for (const auto& one : ranks_) living += one->dead() ? 0 : 1;
     if (living < 2) return;
     ranks_[rank]->die();
-    trouble("kill", kSilent, true);
+    silence("kill");
     if (in_step_) end_common_step();
   }
   void stop(uint32_t rank) {
@@ -377,12 +381,12 @@ class FaultyCluster : public World {
     const double seconds = chance(0.5) ? seconds_about(1) : 10 + seconds_about(10);
     ranks_[rank]->stop();
     were_stopped_.insert(rank);
-    trouble("stop", kSilent, true);
+    silence("stop");
     cluster_->wait(seconds, kAwake | rank);
   }
   void go_on_after_stop(uint32_t rank) {
     if (ranks_[rank]->dead()) return;
-    trouble("woken", kSilent);
+    silence("woken", false);
     loops_[rank].waiting_since = cluster_->now();
     catching_up_ = true;
     ranks_[rank]->wake();
@@ -394,7 +398,7 @@ class FaultyCluster : public World {
     if (a == b) return;
     cut_.insert(both(a, b));
     were_cut_.insert(both(a, b));
-    trouble("cut", kSilent, true);
+    silence("cut");
   }
   // All loops go on elsewhere: in step at the same moment, else each when it comes to it.
   void seek_somewhere() {
@@ -446,11 +450,12 @@ class FaultyCluster : public World {
       const double waited = cluster_->now() - loop.waiting_since;
       if (waited <= patience_) continue;
       double explained = patience_;
+      bool silent = false;
       std::string why;
       for (const Trouble& trouble : troubles_) {
         if (!trouble.for_ever && trouble.at + trouble.seconds + patience_ < loop.waiting_since)
           continue;
-        explained += trouble.seconds;
+        if (!trouble.silence || !std::exchange(silent, true)) explained += trouble.seconds;
         why += fmt::format("; {} at {:.2f} s", trouble.what, trouble.at);
       }
       if (waited > explained)
@@ -556,7 +561,7 @@ class FaultyCluster : public World {
   }
   void skipped(uint32_t rank, const action::Skip& skip) override {
     skipped_.insert({rank, skip.sample});
-    trouble("skipped sample", kPushed, true);  // whoever keeps it waits for it to be pushed
+    trouble("skipped sample", 1);  // and its keeper is told
     if (!policy_.skip_bad_samples || blame_[{rank, skip.sample}] < policy_.tries)
       complain(fmt::format("rank {} skipped sample {} without a reason", rank, skip.sample));
   }
