@@ -142,17 +142,19 @@ Job job_of(const LoaderSettings& settings, const Sizes& sizes) {
   return job;
 }
 
-// Room for four batches, as files and decoded, where their size is known, and for six where they go
-// on to a device, whose queue hides a slow moment only as long as there are finished batches. The
-// eighth beyond is for batches of larger files: without it a whole batch fewer fits every now and
-// then.
+// Room for three batches, as files and decoded, where their size is known: one that the loop has,
+// one that is ready, one that is being made. Six where they go on to a device, whose queue hides a
+// slow moment only as long as there are finished batches. The eighth beyond is for batches of
+// larger files: memory that is a little too small would be given back, and cleared by the system
+// before it comes again, which costs more than all the rest of the engine.
 uint64_t usual_staging(const LoaderSettings& settings, const Sizes& sizes) {
   constexpr uint64_t kUsual = uint64_t{128} << 20;
   if (!settings.transform || !settings.transform->form().fixed()) return kUsual;
-  const uint64_t batches = settings.decoded_memory ? 6 : 4;
+  const uint64_t batches = settings.decoded_memory ? 6 : 3;
   const uint64_t samples = batches * settings.batching.batch_size;
-  const uint64_t file = std::min(sizes.mean() + sizes.mean() / 8, kUsual / samples);
-  return std::max(kUsual, samples * (file + settings.transform->form().bytes()));
+  const uint64_t file = std::min(sizes.mean(), kUsual / samples);
+  const uint64_t bytes = samples * (file + settings.transform->form().bytes());
+  return std::max(kUsual, bytes + bytes / 8);
 }
 
 // What disks found that is still what the index says, as copies of this rank.

@@ -73,7 +73,7 @@ struct LoaderSettings {
   uint32_t lane = 0;
   uint32_t lanes = 1;
   // Bytes of batches being filled and decoded, whatever it takes for one. 0: 128 MiB, or with a
-  // transform four batches, as files and decoded, if that is more.
+  // transform three batches (six with decoded_memory), as files and decoded, if that is more.
   uint64_t staging = 0;
 
   // Turns the bytes of a sample into its final form; null: batches of bytes.
