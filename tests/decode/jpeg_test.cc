@@ -205,6 +205,38 @@ TEST(JpegTest, ImagesShareNothing) {
   EXPECT_EQ(after->bytes, expected->bytes);
 }
 
+TEST(JpegTest, MissingQuantizationTablesAreNotThoseOfTheImageBefore) {
+  const Bytes file = make_jpeg({});
+  Bytes without = file;
+  constexpr std::array kMarker{std::byte{0xFF}, std::byte{0xDB}};
+  for (auto at = without.begin();;) {
+    at = std::search(at, without.end(), kMarker.begin(), kMarker.end());
+    if (at == without.end()) break;
+    const ptrdiff_t length = std::to_integer<int>(at[2]) * 256 + std::to_integer<int>(at[3]);
+    at = without.erase(at, at + 2 + length);
+  }
+  Scratch scratch;
+  const Region region{0, 0, 10, 10};
+  ASSERT_TRUE(decode_region(file, {}, region, 1, scratch));
+  EXPECT_FALSE(decode_region(without, {}, region, 1, scratch));
+  EXPECT_TRUE(decode_region(file, {}, region, 1, scratch));
+}
+
+// Tables that libjpeg makes itself, for files that have theirs between scans, add up for a while.
+TEST(JpegTest, ManyImagesWithTheSameScratch) {
+  const Bytes progressive = make_jpeg({.width = 20, .height = 20, .progressive = true});
+  const Bytes grey = make_jpeg({.width = 20, .height = 20, .channels = 1});
+  const auto expected = decode_all(progressive);
+  ASSERT_TRUE(expected);
+  Scratch scratch;
+  for (int i = 0; i < 1500; ++i) {
+    ASSERT_TRUE(decode_region(grey, {}, {0, 0, 20, 20}, 1, scratch));
+    const auto again = decode_region(progressive, {}, {0, 0, 20, 20}, 1, scratch);
+    ASSERT_TRUE(again);
+    ASSERT_EQ(again->bytes, expected->bytes);
+  }
+}
+
 TEST(JpegTest, HeaderIsReadWithoutLookingAtPixels) {
   const Bytes file = make_jpeg({.width = 300, .height = 200});
   const auto header = read_header(std::span(file).first(700), {});

@@ -27,7 +27,6 @@
 #endif
 
 namespace foreload {
-namespace {
 
 // How the blocks of a block group (MCU) are read by ourselves.
 struct BlockGroups {
@@ -43,10 +42,17 @@ struct BlockGroups {
   std::array<JCOEF, DCTSIZE2> unwanted;
 };
 
+// libjpeg's state, kept from image to image: making it anew asks for an environment variable, which
+// is no thread's right while another one changes the environment, as training programs do.
+//
 // libjpeg leaves by longjmp, which runs no destructors: everything between setjmp and libjpeg is
 // trivially destructible, and memory of ours is held outside.
-struct Decompression {
-  jpeg_decompress_struct info;
+struct JpegDecompression {
+  jpeg_decompress_struct info{};  // there is one if info.mem is not null
+  // Tables of ours that libjpeg fills; its own would add up until the state is given up.
+  std::array<JQUANT_TBL, NUM_QUANT_TBLS> quantization;
+  std::array<JHUFF_TBL, NUM_HUFF_TBLS> dc, ac;
+  size_t tables_of_its_own = 0;
   jpeg_error_mgr errors;
   jpeg_source_mgr source;
   std::jmp_buf failed;
@@ -55,7 +61,11 @@ struct Decompression {
   bool out_of_ordinary = false;  // for our own Huffman decoder: libjpeg must do it alone
   std::array<char, JMSG_LENGTH_MAX> message;
 };
-static_assert(std::is_trivially_destructible_v<Decompression>);
+static_assert(std::is_trivially_destructible_v<JpegDecompression>);
+
+namespace {
+
+using Decompression = JpegDecompression;
 
 struct Request {
   std::span<const std::byte> file;
@@ -106,8 +116,47 @@ void pass_over_input(jpeg_decompress_struct* info, long bytes) {
   source.bytes_in_buffer -= static_cast<size_t>(bytes);
 }
 
+// A file must not be read with tables of the one before: those that it does not have are taken
+// away. `all` of one kind lie in `ours`; unused ones hold a pattern that no file has.
+template <class Tables, class Pointers>
+void lend(Tables& ours, Pointers& all) {
+  std::memset(ours.data(), 0xFF, sizeof(ours));
+  for (size_t i = 0; i < ours.size(); ++i) all[i] = &ours[i];
+}
+
+template <class Tables, class Pointers>
+void take_away_unused(const Tables& ours, Pointers& all) {
+  typename Tables::value_type unused;
+  std::memset(&unused, 0xFF, sizeof(unused));
+  for (size_t i = 0; i < ours.size(); ++i) {
+    if (all[i] == &ours[i] && std::memcmp(&ours[i], &unused, sizeof(unused)) == 0) all[i] = nullptr;
+  }
+}
+
+template <class Tables, class Pointers>
+size_t tables_not_ours(const Tables& ours, const Pointers& all) {
+  size_t count = 0;
+  for (size_t i = 0; i < ours.size(); ++i) count += all[i] != nullptr && all[i] != &ours[i];
+  return count;
+}
+
+// Ready for the next file.
+void close(Decompression& d) {
+  constexpr size_t kMostTables = 1000;  // a quarter of a megabyte
+  if (d.info.mem == nullptr) return;
+  d.tables_of_its_own += tables_not_ours(d.quantization, d.info.quant_tbl_ptrs) +
+                         tables_not_ours(d.dc, d.info.dc_huff_tbl_ptrs) +
+                         tables_not_ours(d.ac, d.info.ac_huff_tbl_ptrs);
+  if (d.tables_of_its_own <= kMostTables) return jpeg_abort_decompress(&d.info);
+  jpeg_destroy_decompress(&d.info);
+  d.tables_of_its_own = 0;
+}
+
 void open(Decompression& d, const Request& request) {
-  jpeg_create_decompress(&d.info);
+  if (d.info.mem == nullptr) jpeg_create_decompress(&d.info);
+  lend(d.quantization, d.info.quant_tbl_ptrs);
+  lend(d.dc, d.info.dc_huff_tbl_ptrs);
+  lend(d.ac, d.info.ac_huff_tbl_ptrs);
   d.source = {.next_input_byte = reinterpret_cast<const JOCTET*>(request.file.data()),
               .bytes_in_buffer = request.file.size(),
               .init_source = no_work,
@@ -117,6 +166,9 @@ void open(Decompression& d, const Request& request) {
               .term_source = no_work};
   d.info.src = &d.source;
   jpeg_read_header(&d.info, TRUE);
+  take_away_unused(d.quantization, d.info.quant_tbl_ptrs);
+  take_away_unused(d.dc, d.info.dc_huff_tbl_ptrs);
+  take_away_unused(d.ac, d.info.ac_huff_tbl_ptrs);
   switch (d.info.num_components) {
     case 1:
       d.info.out_color_space = request.mode == ColorMode::grey ? JCS_GRAYSCALE : JCS_RGB;
@@ -367,17 +419,23 @@ Result<void> decode_jpeg(std::span<const std::byte> file, ImageSize size,
                          const DecodeOptions& options, const Region& region, unsigned shrink,
                          PixelBuffer& out, Scratch& scratch) {
   if (scratch.huffman == nullptr) scratch.huffman = std::make_shared<HuffmanTables>();
-  Decompression d;
+  if (scratch.jpeg == nullptr) {
+    scratch.jpeg.reset(new JpegDecompression, [](JpegDecompression* d) {
+      if (d->info.mem != nullptr) jpeg_destroy_decompress(&d->info);
+      delete d;
+    });
+  }
+  Decompression& d = *scratch.jpeg;
+  d.truncated = false;
   for (HuffmanTables* tables : {scratch.huffman.get(), static_cast<HuffmanTables*>(nullptr)}) {
     d.info.err = jpeg_std_error(&d.errors);
     d.info.client_data = &d;
-    d.info.mem = nullptr;
     d.errors.error_exit = leave;
     d.errors.emit_message = ignore_warning;
     d.out_of_ordinary = false;
     const bool done =
         attempt(d, {file, size, options.mode, region, shrink, options.rough, tables}, out, scratch);
-    jpeg_destroy_decompress(&d.info);
+    close(d);
     if (done) return {};
     if (!d.out_of_ordinary) break;
   }

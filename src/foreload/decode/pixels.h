@@ -13,6 +13,7 @@
 namespace foreload {
 
 struct HuffmanTables;
+struct JpegDecompression;
 
 struct ImageSize {
   uint32_t width = 0;
@@ -77,7 +78,8 @@ struct Scratch {
   PixelBuffer other;           // results of steps, in turn with `decoded`
   PixelBuffer stored;          // an image as its file has it, before it is turned upright
   std::vector<uint8_t> bytes;  // rows as a decoder gives them, before they are converted
-  std::shared_ptr<HuffmanTables> huffman;  // of the last JPEG image; none before the first
+  std::shared_ptr<HuffmanTables> huffman;   // of the last JPEG image; none before the first
+  std::shared_ptr<JpegDecompression> jpeg;  // likewise
   std::vector<int32_t> coefficients;
   std::vector<uint32_t> bounds;
 };
