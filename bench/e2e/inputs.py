@@ -102,17 +102,17 @@ def torch_loader(work: Work) -> Any:
     )
 
 
-def on_device(batches: Any, work: Work) -> Iterator[Any]:
+def on_device(batches: Any, device: str) -> Iterator[Any]:
     """Batches of torch's DataLoader, as its users bring them to the GPU."""
     for images, labels in batches:
         yield (
             images.to(
-                work.device,
+                device,
                 torch.bfloat16,
                 non_blocking=True,
                 memory_format=torch.channels_last,
             ),
-            labels.to(work.device, non_blocking=True),
+            labels.to(device, non_blocking=True),
         )
 
 
@@ -122,7 +122,7 @@ def epochs_of(kind: str, loader: Any, work: Work, count: int) -> Iterator[Iterat
         if kind == "none":
             yield repeat(same, work.steps)
         elif kind == "torch":
-            yield on_device(loader, work)
+            yield on_device(loader, work.device)
         else:
             yield iter(loader)
 

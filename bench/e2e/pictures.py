@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from inputs import on_device
 from PIL import Image
 
 import foreload
@@ -96,18 +97,7 @@ class Course:
         )
         for epoch in range(self.epochs):
             order.set_epoch(epoch)
-            yield (
-                (
-                    images.to(
-                        self.device,
-                        torch.bfloat16,
-                        non_blocking=True,
-                        memory_format=torch.channels_last,
-                    ),
-                    labels.to(self.device, non_blocking=True),
-                )
-                for images, labels in loader
-            )
+            yield on_device(loader, self.device)
 
     def from_foreload(self) -> Iterator[Iterator[Any]]:
         chain = transforms.Compose(

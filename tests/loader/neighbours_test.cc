@@ -46,15 +46,20 @@ bool reads(const MemoryView& view, uint64_t sample) {
   return view.get(sample, out) == Copied::hit && out == bytes_of(sample);
 }
 
-TEST(NeighboursProcesses, MemoryIsReadWhileItsOwnerIsStoppedAndAfterItsDeath) {
-  Neighbours neighbours = two_neighbours(0);
-  neighbours.job += " of " + std::to_string(::getpid());
-  Child owner([&](const Child::Say& say) {
+// What rank 1 does in these tests, as a process.
+auto publish_and_sleep(const Neighbours& neighbours) {
+  return [&neighbours](const Child::Say& say) {
     const auto tier = tier_with(0, 20);
     const SharedTiers shared(neighbours, 1, *tier);
     say(shared.warnings().empty() ? "published" : shared.warnings().front());
     sleep_for_ever();
-  });
+  };
+}
+
+TEST(NeighboursProcesses, MemoryIsReadWhileItsOwnerIsStoppedAndAfterItsDeath) {
+  Neighbours neighbours = two_neighbours(0);
+  neighbours.job += " of " + std::to_string(::getpid());
+  Child owner(publish_and_sleep(neighbours));
   ASSERT_EQ(owner.hear(), "published");
   const auto own = tier_with(0, 0);
   SharedTiers shared(neighbours, 0, *own);
@@ -76,12 +81,7 @@ TEST(NeighboursProcesses, ADeadNeighbourIsMissedAtOnceAndAStoppedOneIsNot) {
   neighbours.job += " of " + std::to_string(::getpid());
   for (const bool has_memory : {true, false}) {
     if (!has_memory) neighbours.sharing.clear();
-    Child owner([&](const Child::Say& say) {
-      const auto tier = tier_with(0, 20);
-      const SharedTiers shared(neighbours, 1, *tier);
-      say("published");
-      sleep_for_ever();
-    });
+    Child owner(publish_and_sleep(neighbours));
     ASSERT_EQ(owner.hear(), "published");
     const auto own = tier_with(0, 0);
     std::promise<uint32_t> gone;
@@ -100,12 +100,7 @@ TEST(NeighboursProcesses, NothingIsLeftWhenTheyAreKilled) {
   Neighbours neighbours = two_neighbours(0);
   neighbours.job += " of " + std::to_string(::getpid());
   {
-    Child owner([&](const Child::Say& say) {
-      const auto tier = tier_with(0, 20);
-      const SharedTiers shared(neighbours, 1, *tier);
-      say("published");
-      sleep_for_ever();
-    });
+    Child owner(publish_and_sleep(neighbours));
     ASSERT_EQ(owner.hear(), "published");
   }
   const auto own = tier_with(0, 0);
