@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "foreload/base/hash.h"
 #include "foreload/peers/wire.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
