@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -50,22 +51,29 @@ def with_ucx(program: str, data: Path) -> None:
         pytest.skip("foreload was built without UCX")
 
 
+@contextmanager
 def launch(
     program: str, data: Path, folder: Path, ranks: int, host: str, *more: str
-) -> subprocess.Popen[str]:
-    """Ranks that write down every epoch they finish in files of their own."""
+) -> Iterator[subprocess.Popen[str]]:
+    """Ranks that write down every epoch they finish in files of their own; none is left behind."""
     read = f"exec {program} read {data} --epochs {EPOCHS} --batch-size 4 --step-ms 25 --json"
     few_ahead = "--staging 64KiB"  # so that ranks do not have everything before they need it
     script = (
         f"export FORELOAD_HOST={host}; {read} {few_ahead} {' '.join(more)} --run-file {folder}/run"
     )
-    return subprocess.Popen(
+    launched = subprocess.Popen(
         [program, "launch", "-n", str(ranks), "--", "sh", "-c", script],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+    try:
+        yield launched
+    finally:
+        if launched.poll() is None:
+            os.killpg(launched.pid, signal.SIGKILL)
+            launched.communicate()
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
@@ -91,8 +99,7 @@ def process_of(launched: subprocess.Popen[str], rank: int) -> int:
 
 def test_memory_of_a_stopped_rank_is_read(program: str, data: Path, tmp_path: Path) -> None:
     memory = f"{int(1.1 * total(data))}B"
-    launched = launch(program, data, tmp_path, 2, "", "--memory", memory)
-    try:
+    with launch(program, data, tmp_path, 2, "", "--memory", memory) as launched:
         wait_until(lambda: min(epochs_of(tmp_path, rank) for rank in (0, 1)) >= 2, launched)
         stopped = process_of(launched, 1)
         os.kill(stopped, signal.SIGSTOP)
@@ -101,10 +108,6 @@ def test_memory_of_a_stopped_rank_is_read(program: str, data: Path, tmp_path: Pa
         assert state == "T"
         os.kill(stopped, signal.SIGCONT)
         output, errors = launched.communicate(timeout=120)
-    finally:
-        if launched.poll() is None:
-            os.killpg(launched.pid, signal.SIGKILL)
-            launched.communicate()
     report = json.loads(output)
     of_rank = report["ranks"][0]
     assert of_rank["dead_peers"] == [], errors
@@ -121,15 +124,10 @@ def test_what_a_killed_rank_held_is_read_once_more(
 ) -> None:
     """At 150 % of the data set survivors have room for all of it."""
     memory = f"{int(1.5 * total(data))}B"
-    launched = launch(program, data, tmp_path, 4, host, "--memory", memory)
-    try:
+    with launch(program, data, tmp_path, 4, host, "--memory", memory) as launched:
         wait_until(lambda: min(epochs_of(tmp_path, rank) for rank in range(4)) >= 1, launched)
         os.kill(process_of(launched, 2), signal.SIGKILL)
         output, errors = launched.communicate(timeout=120)
-    finally:
-        if launched.poll() is None:
-            os.killpg(launched.pid, signal.SIGKILL)
-            launched.communicate()
     report = json.loads(output)
     assert report["ranks"][2] is None, errors
     survivors = [report["ranks"][rank] for rank in (0, 1, 3)]
@@ -147,16 +145,13 @@ def test_a_rank_that_nobody_asks_is_missed_when_it_is_killed(
 ) -> None:
     """In file order every rank reads its own samples again: nothing passes between them."""
     memory = f"{int(1.1 * total(data))}B"
-    launched = launch(program, data, tmp_path, 2, "", "--memory", memory, "--order", "sequential")
-    try:
+    with launch(
+        program, data, tmp_path, 2, "", "--memory", memory, "--order", "sequential"
+    ) as launched:
         wait_until(lambda: min(epochs_of(tmp_path, rank) for rank in (0, 1)) >= 1, launched)
         os.kill(process_of(launched, 1), signal.SIGKILL)
         # Whoever does not miss it waits a minute and more for its report.
         output, errors = launched.communicate(timeout=50)
-    finally:
-        if launched.poll() is None:
-            os.killpg(launched.pid, signal.SIGKILL)
-            launched.communicate()
     report = json.loads(output)
     assert report["ranks"][1] is None, errors
     assert report["ranks"][0]["dead_peers"] == [1]

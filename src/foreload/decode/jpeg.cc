@@ -65,8 +65,6 @@ static_assert(std::is_trivially_destructible_v<JpegDecompression>);
 
 namespace {
 
-using Decompression = JpegDecompression;
-
 struct Request {
   std::span<const std::byte> file;
   ImageSize size;  // of the stored image, shrunk
@@ -77,22 +75,22 @@ struct Request {
   HuffmanTables* tables;  // none: libjpeg decodes alone
 };
 
-Decompression& decompression_of(jpeg_common_struct* info) {
-  return *static_cast<Decompression*>(info->client_data);
+JpegDecompression& decompression_of(jpeg_common_struct* info) {
+  return *static_cast<JpegDecompression*>(info->client_data);
 }
 
 [[noreturn]] void leave(jpeg_common_struct* info) {
-  Decompression& d = decompression_of(info);
+  JpegDecompression& d = decompression_of(info);
   info->err->format_message(info, d.message.data());
   std::longjmp(d.failed, 1);
 }
 
-[[noreturn]] void leave_with(Decompression& d, const char* message) {
+[[noreturn]] void leave_with(JpegDecompression& d, const char* message) {
   std::snprintf(d.message.data(), d.message.size(), "%s", message);
   std::longjmp(d.failed, 1);
 }
 
-[[noreturn]] void leave_truncated(Decompression& d) {
+[[noreturn]] void leave_truncated(JpegDecompression& d) {
   d.truncated = true;
   leave_with(d, "");
 }
@@ -141,7 +139,7 @@ size_t tables_not_ours(const Tables& ours, const Pointers& all) {
 }
 
 // Ready for the next file.
-void close(Decompression& d) {
+void close(JpegDecompression& d) {
   constexpr size_t kMostTables = 1000;  // a quarter of a megabyte
   if (d.info.mem == nullptr) return;
   d.tables_of_its_own += tables_not_ours(d.quantization, d.info.quant_tbl_ptrs) +
@@ -152,7 +150,7 @@ void close(Decompression& d) {
   d.tables_of_its_own = 0;
 }
 
-void open(Decompression& d, const Request& request) {
+void open(JpegDecompression& d, const Request& request) {
   if (d.info.mem == nullptr) jpeg_create_decompress(&d.info);
   lend(d.quantization, d.info.quant_tbl_ptrs);
   lend(d.dc, d.info.dc_huff_tbl_ptrs);
@@ -203,7 +201,7 @@ bool end_marker_ahead(const jpeg_source_mgr& source) {
 #if FORELOAD_OWN_HUFFMAN
 // Stands in for libjpeg's function of this name. `blocks` is null for a group that is skipped.
 boolean decode_mcu(jpeg_decompress_struct* info, JBLOCKROW* blocks) {
-  Decompression& d = decompression_of(reinterpret_cast<jpeg_common_struct*>(info));
+  JpegDecompression& d = decompression_of(reinterpret_cast<jpeg_common_struct*>(info));
   BlockGroups& groups = d.groups;
   for (int i = 0; i < info->blocks_in_MCU; ++i) {
     const BlockGroups::Block& block = groups.blocks[static_cast<size_t>(i)];
@@ -244,7 +242,7 @@ unsigned wanted_coefficients(const jpeg_component_info& channel) {
 
 // Puts our Huffman decoder in the place of libjpeg's, if the file is of the plain kind. REQUIRES:
 // decompression has started and no row was read.
-void take_over_huffman(Decompression& d, HuffmanTables& tables, bool rough) {
+void take_over_huffman(JpegDecompression& d, HuffmanTables& tables, bool rough) {
   jpeg_decompress_struct& info = d.info;
   if (info.progressive_mode || info.arith_code || jpeg_has_multiple_scans(&info) ||
       info.restart_interval != 0 || info.unread_marker != 0 || !end_marker_ahead(d.source)) {
@@ -274,7 +272,7 @@ void take_over_huffman(Decompression& d, HuffmanTables& tables, bool rough) {
   info.entropy->decode_mcu = decode_mcu;
 }
 #else
-void take_over_huffman(Decompression& /*d*/, HuffmanTables& /*tables*/, bool /*rough*/) {}
+void take_over_huffman(JpegDecompression& /*d*/, HuffmanTables& /*tables*/, bool /*rough*/) {}
 #endif
 
 // Coefficients that the scans of a progressive image leave imprecise are guessed from blocks around
@@ -295,7 +293,7 @@ bool narrows_wrongly(const jpeg_decompress_struct& info) {
 
 // Makes rows begin and end near the region and returns the column they begin at. A pixel depends on
 // the colour of its neighbours, hence the margin; libjpeg treats very narrow rows differently.
-uint32_t narrow_rows(Decompression& d, const Region& region) {
+uint32_t narrow_rows(JpegDecompression& d, const Region& region) {
   if (narrows_wrongly(d.info)) return 0;
   constexpr uint32_t kMargin = 2;
   constexpr uint32_t kNarrowest = 16;
@@ -315,7 +313,7 @@ constexpr uint32_t kRowsAtOnce = 32;  // as many as libjpeg makes in one step at
 
 // `row_of(i)` is where the i-th row from here goes; `done(i, n)` is told what is there.
 template <class RowOf, class Done>
-void read_rows(Decompression& d, uint32_t count, const RowOf& row_of, const Done& done) {
+void read_rows(JpegDecompression& d, uint32_t count, const RowOf& row_of, const Done& done) {
   std::array<JSAMPROW, kRowsAtOnce> rows;
   for (uint32_t y = 0; y < count;) {
     const uint32_t wanted = std::min(kRowsAtOnce, count - y);
@@ -334,7 +332,7 @@ struct RawRows {
   uint8_t* row(uint32_t y) const { return memory + y % kRowsAtOnce * stride; }
 };
 
-RawRows raw_rows(const Decompression& d, Scratch& scratch) {
+RawRows raw_rows(const JpegDecompression& d, Scratch& scratch) {
   const size_t stride = size_t{d.info.output_width} * static_cast<size_t>(d.info.output_components);
   const size_t needed = stride * kRowsAtOnce;
   if (scratch.bytes.size() < needed) scratch.bytes.resize(needed);
@@ -359,7 +357,7 @@ void convert_row(const uint8_t* raw, int raw_channels, uint32_t pixels, uint32_t
 // Rows under the region are not read, so that their absence would go unnoticed. Entropy-coded data
 // cannot contain an end marker: where there is one ahead, nothing is missing. Where there is none,
 // reading on tells.
-void check_rest(Decompression& d, Scratch& scratch) {
+void check_rest(JpegDecompression& d, Scratch& scratch) {
   jpeg_decompress_struct& info = d.info;
   if (info.output_scanline >= info.output_height || jpeg_has_multiple_scans(&info)) return;
   if (end_marker_ahead(d.source)) return;
@@ -369,7 +367,7 @@ void check_rest(Decompression& d, Scratch& scratch) {
   read_rows(d, 1, [&](uint32_t y) { return raw.row(y); }, [](uint32_t, uint32_t) {});
 }
 
-void read_region(Decompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
+void read_region(JpegDecompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
   open(d, request);
   if (request.tables != nullptr) take_over_huffman(d, *request.tables, request.rough);
   const Region& region = request.region;
@@ -407,7 +405,7 @@ void read_region(Decompression& d, const Request& request, PixelBuffer& out, Scr
 }
 
 // The frame that longjmp comes back to; what it needs afterwards lives in `d`.
-bool attempt(Decompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
+bool attempt(JpegDecompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
   if (setjmp(d.failed) != 0) return false;
   read_region(d, request, out, scratch);
   return true;
@@ -425,7 +423,7 @@ Result<void> decode_jpeg(std::span<const std::byte> file, ImageSize size,
       delete d;
     });
   }
-  Decompression& d = *scratch.jpeg;
+  JpegDecompression& d = *scratch.jpeg;
   d.truncated = false;
   for (HuffmanTables* tables : {scratch.huffman.get(), static_cast<HuffmanTables*>(nullptr)}) {
     d.info.err = jpeg_std_error(&d.errors);
