@@ -485,6 +485,29 @@ TEST(SharedLimiter, SeveralAreHeldToTheirPartOfTheBest) {
   }
 }
 
+TEST(SharedLimiter, WhoIsHeldToAPartTriesNoFewerUnlessTold) {
+  Limiter limiter(shared_among(4, 32, {1, 256, 8}));
+  RunTime now{0};
+  // Bandwidth is used up: the fewer a rank has, the less of it.
+  const auto pass = [&](RunTime until, unsigned& least) {
+    while (now < until) {
+      while (limiter.has_room()) limiter.start(now, true);
+      now += milliseconds(10);
+      while (limiter.in_flight() > 0) limiter.finish(now, 100'000);
+      least = std::min(least, limiter.limit());
+    }
+  };
+  unsigned least = 8;
+  pass(seconds(60), least);
+  EXPECT_EQ(least, 8u);
+  for (int i = 0; i < 8; ++i) limiter.start(now, true);
+  limiter.throttled(now);
+  EXPECT_EQ(limiter.limit(), 4u);
+  while (limiter.in_flight() > 0) limiter.finish(now, 100'000);
+  pass(seconds(120), least);
+  EXPECT_EQ(limiter.limit(), 8u) << "does not come back";
+}
+
 TEST(SharedLimiter, WhereNobodyKnowsTheBestTheyShareTheMost) {
   const Limiter::Settings alone{1, 256, 8};
   for (const auto& [ranks, first, most] :

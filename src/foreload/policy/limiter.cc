@@ -210,7 +210,7 @@ unsigned Limiter::neighbour() const {
     if (direction_ > 0) {
       const auto above = std::ranges::upper_bound(kLadder, level);
       level = above == kLadder.end() ? 2 * level : *above;
-    } else {
+    } else if (settings_.tries_fewer) {
       const auto same = std::ranges::lower_bound(kLadder, level);
       if (same != kLadder.begin()) level = *(same - 1);
     }
@@ -229,6 +229,7 @@ Limiter::Settings shared_among(uint32_t ranks, std::optional<double> best,
   Limiter::Settings part = alone;
   if (best) part.first = part_of(*best, ranks, alone);
   if (ranks > 1) part.most = best ? part.first : std::max(kFew, (alone.most + ranks - 1) / ranks);
+  if (ranks > 1 && best) part.tries_fewer = false;
   part.first = std::min(part.first, part.most);
   return part;
 }

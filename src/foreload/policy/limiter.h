@@ -29,6 +29,7 @@ class Limiter {
     unsigned least = 1;
     unsigned most = 256;
     unsigned first = 4;  // where to begin, for instance from a saved profile
+    bool tries_fewer = true;
     // A level is held until it has seen at least this long and this many finished requests per
     // place.
     RunTime shortest_window = std::chrono::milliseconds(50);
@@ -114,7 +115,8 @@ unsigned part_of(double best, uint32_t ranks, const Limiter::Settings& limiter);
 
 // Settings for one of several ranks on such a path. Each would find that more requests of its own
 // are faster, take that from the others, and wait for those. So, where the best is known, everybody
-// begins with its part and is held to it; where it is not, ranks share the most that one may have,
+// begins with its part and is held to it: not below it either, since trying fewer gives the others
+// what it takes, and tells nothing. Where it is not known, ranks share the most that one may have,
 // down to a few each. Of one rank only the beginning changes.
 Limiter::Settings shared_among(uint32_t ranks, std::optional<double> best, Limiter::Settings alone);
 
