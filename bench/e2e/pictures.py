@@ -2,7 +2,8 @@
 """The same images in the same order from torch's DataLoader and from foreload.
 
 Order: DistributedSampler's. Transform: resized by Pillow, normalised. Nothing is random, so a
-network should learn the same from both.
+network should learn the same from both. foreload is given the very function that torch's DataLoader
+calls, or the same steps as a chain of its own, which C++ runs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import io
 import multiprocessing
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,14 @@ class Bucket:
         time.sleep(max(0.0, end + self._latency - time.monotonic()))
 
 
+def prepared(image: Any, size: int) -> Any:
+    """What a network is shown of an image."""
+    image = image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).float().div_(255)
+    mean, std = (torch.tensor(v) for v in (transforms.IMAGENET_MEAN, transforms.IMAGENET_STD))
+    return pixels.sub_(mean[:, None, None]).div_(std[:, None, None])
+
+
 @dataclass
 class Pictures:
     """A folder with one sub-folder per class, as a data set for torch's DataLoader."""
@@ -65,11 +76,7 @@ class Pictures:
         data = file.read_bytes()
         if self.bucket is not None:
             self.bucket.pay(len(data))
-        image = Image.open(io.BytesIO(data)).convert("RGB")
-        image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
-        pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).float().div_(255)
-        mean, std = (torch.tensor(v) for v in (transforms.IMAGENET_MEAN, transforms.IMAGENET_STD))
-        return pixels.sub_(mean[:, None, None]).div_(std[:, None, None]), label
+        return prepared(Image.open(io.BytesIO(data)), self.size), label
 
 
 @dataclass
@@ -99,6 +106,18 @@ class Course:
             order.set_epoch(epoch)
             yield on_device(loader, self.device)
 
+    def _foreload(self, transform: Any) -> foreload.DataLoader:
+        return foreload.DataLoader(
+            self.folder,
+            batch_size=self.batch,
+            shuffle=True,
+            seed=0,
+            drop_last=True,
+            transform=transform,
+            memory="4GiB" if self.device == "cuda" else "64MiB",
+            device="cuda" if self.device == "cuda" else None,
+        )
+
     def from_foreload(self) -> Iterator[Iterator[Any]]:
         chain = transforms.Compose(
             [
@@ -108,16 +127,12 @@ class Course:
                 transforms.ToLayout("channels_last"),
             ]
         )
-        loader = foreload.DataLoader(
-            self.folder,
-            batch_size=self.batch,
-            shuffle=True,
-            seed=0,
-            drop_last=True,
-            transform=chain,
-            memory="4GiB" if self.device == "cuda" else "64MiB",
-            device="cuda" if self.device == "cuda" else None,
-        )
-        for _ in range(self.epochs):
-            yield iter(loader)
-        loader.close()
+        with closing(self._foreload(chain)) as loader:
+            for _ in range(self.epochs):
+                yield iter(loader)
+
+    def from_foreload_shared(self) -> Iterator[Iterator[Any]]:
+        """With the function that torch's DataLoader calls."""
+        with closing(self._foreload(partial(prepared, size=self.size))) as loader:
+            for _ in range(self.epochs):
+                yield on_device(loader, self.device)

@@ -144,7 +144,7 @@ summary() {
   cat "$out/summary.md"
 }
 
-photos=(--mean-size 110KB --pixels 500x375)
+photos=(--mean-size 105KB --pixels 487x424)
 many=20480 few=5120 classes=100 small=() small_train=() small_slow=()
 if [ -n "$dry" ]; then
   export OMP_NUM_THREADS=1  # machines without a GPU may be busy with other things

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accuracy over wall-clock time from a slow source, with torch's DataLoader and with foreload.
 
-    foreload make-images /tmp/classes --count 5120 --classes 10 --mean-size 110KB --pixels 500x375
+    foreload make-images /tmp/classes --count 5120 --classes 10 --mean-size 105KB --pixels 487x424
     python bench/e2e/slow_source.py /tmp/classes --out build/e2e/slow.json
     python bench/e2e/plot.py --slow build/e2e/slow.json --out slow.svg
 

@@ -8,7 +8,8 @@ A step is the time from the end of the step before to its own end, on the GPU. I
     copy      ... it had the batch, but the batch was not on the GPU, or not normalised there
     compute   the GPU worked, or waited for the loop to give it more of this step
 
-which add up. `input` is waiting for decoding where threads were busy decoding, for reading else.
+which add up. `input` is waiting for decoding where threads were busy decoding or nothing was read
+from the source, for reading else; of torch's DataLoader nothing is known, it counts as reading.
 Times of host and GPU are brought together by one moment that both know.
 """
 
@@ -61,7 +62,7 @@ class Epoch:
     cpu_seconds: float
     stolen_seconds: float
     over: float  # when the loop was told so, on the host
-    from_source: int = 0  # bytes
+    from_source: int | None = None  # bytes, where the loader says so
 
 
 @dataclass
@@ -81,7 +82,8 @@ class Log:
                 for step in epoch.steps:
                     busy = step.counters.decode_seconds
                     share = (busy - busy_before) / max(1e-9, self.threads * (step.got - before))
-                    split.append(parts_of(step, last, share >= BUSY))
+                    decoding = share >= BUSY or epoch.from_source == 0
+                    split.append(parts_of(step, last, decoding))
                     last, before, busy_before = step.end, step.got, busy
                 self._stalls.append(split)
         return self._stalls
@@ -118,7 +120,7 @@ def record(gpu: Gpu, loader: Any, epochs: Iterator[Iterator[Any]], train: Any) -
     """Train on all batches of all epochs; nothing waits for the GPU before the end."""
     gpu.synchronize()
     base, start = gpu.mark(), time.perf_counter()
-    kept: list[tuple[list[Any], float, float, float, int]] = []
+    kept: list[tuple[list[Any], float, float, float, int | None]] = []
     for batches in epochs:
         worked, stolen = cpu_seconds()
         rows: list[Any] = []
@@ -136,7 +138,7 @@ def record(gpu: Gpu, loader: Any, epochs: Iterator[Iterator[Any]], train: Any) -
             rows.append((asked, got, issued, begin, end, counters_of(gpu, loader)))
         now, taken = cpu_seconds()
         over = time.perf_counter() - start
-        read = 0
+        read = None
         if hasattr(loader, "epoch_stats"):
             read = loader.epoch_stats()["from"]["source"]
         kept.append((rows, now - worked, taken - stolen, over, read))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images per second of a training loop on one GPU, with different loaders in front of it.
 
-    foreload make-images /tmp/images --count 20480 --classes 100 --mean-size 110KB --pixels 500x375
+    foreload make-images /tmp/images --count 20480 --classes 100 --mean-size 105KB --pixels 487x424
     python bench/e2e/train_resnet50.py /tmp/images --parts eager tiny --out build/e2e/train.json
     python bench/e2e/train_resnet50.py /tmp/images --parts compiled steps --out ...
 

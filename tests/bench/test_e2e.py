@@ -94,6 +94,12 @@ def test_long_steps_are_found_and_explained():
     assert figures["step_ms"]["from_epoch_to_epoch"] == pytest.approx(1000)
 
 
+def test_who_reads_nothing_from_the_source_waits_for_decoding():
+    log = log_of({5: 0.5}, {})
+    log.epochs[1].from_source = 0
+    assert [long["cause"] for long in figures_of(log, batch=10)["long_steps"]] == ["decode"]
+
+
 def test_the_first_epoch_is_not_steady():
     figures = figures_of(log_of({}, {}), batch=10)
     assert figures["long_steps"] == []
@@ -238,7 +244,9 @@ def test_everything_is_measured_where_there_is_no_gpu(photos, tmp_path, one_thre
     assert rights[0] == rights[1]  # they learn the same
     losses = tmp_path / "losses.json"
     loss_curves.main([str(photos), *SMALL, "--classes", "2", "--out", str(losses)])
-    assert json.loads(losses.read_text())["verdict"]["within_noise"]
+    found = json.loads(losses.read_text())
+    assert all(verdict["within_noise"] for verdict in found["verdicts"].values())
+    assert found["differing"] == 0
     picture = tmp_path / "gpu.svg"
     plot.main(["--train", str(train), "--slow", str(slow), "--out", str(picture)])
     assert "foreload, CPU decodes" in picture.read_text()

@@ -17,6 +17,7 @@ if not torch.cuda.is_available() and not os.environ.get("FORELOAD_NEEDS_GPU"):
     pytest.skip("torch sees no GPU here", allow_module_level=True)
 
 COUNT = 100
+AHEAD = 3 * 16  # samples of the next epoch that may be on the device at the end of one
 CROP = [transforms.RandomResizedCrop(96), transforms.RandomHorizontalFlip()]
 CHAIN = transforms.Compose(
     [
@@ -150,8 +151,8 @@ def test_what_is_said_about_the_device(folder):
     assert said["device"].startswith("cuda:")
     sample = 96 * 96 * 3 + 16  # with its class and number
     assert 7 <= said["batches"] <= 7 + 3  # some of the next epoch are there already
-    assert COUNT * sample <= said["bytes"] <= (COUNT + 3 * 16) * sample
-    assert said["most_bytes_ahead"] <= 3 * 16 * sample
+    assert COUNT * sample <= said["bytes"] <= (COUNT + AHEAD) * sample
+    assert said["most_bytes_ahead"] <= AHEAD * sample
     assert said["idle"] <= said["late"] <= 7
 
 
@@ -172,7 +173,7 @@ def test_gpu_decoded_images_are_close_to_the_cpus(folder):
     with_gpu = loader_of(folder, transform=BYTES, device="cuda", decoder="gpu")
     made = pixels_of(with_gpu)
     expected = pixels_of(loader_of(folder, transform=BYTES))
-    assert with_gpu.stats()["device"]["decoding"]["images"] == COUNT
+    assert COUNT <= with_gpu.stats()["device"]["decoding"]["images"] <= COUNT + AHEAD
     difference = (made - expected).abs()
     assert difference.float().mean() < 1.5
     assert difference.max() < 48
@@ -185,7 +186,7 @@ def test_a_share_is_decoded_by_each(folder):
     made, by_gpu = pixels_of(hybrid), pixels_of(everything)
     by_cpu = pixels_of(loader_of(folder, transform=BYTES))
     images = hybrid.stats()["device"]["decoding"]["images"]
-    assert abs(images - COUNT // 2) <= 4
+    assert COUNT // 2 - 4 <= images <= (COUNT + AHEAD) // 2 + 4
     rule = foreload._core.PackingRule(128)
     for position in range(COUNT):
         expected = by_gpu if rule.chooses(position) else by_cpu
