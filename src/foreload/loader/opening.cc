@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/loader/opening.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "foreload/base/cpus.h"
+#include "foreload/loader/catalog.h"
+#include "foreload/loader/memory_need.h"
+#include "foreload/loader/saved_index.h"
+#include "foreload/loader/settling.h"
+#include "foreload/loader/starting_point.h"
+#include "foreload/tiers/memory_limit.h"
+
+namespace foreload {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// For all neighbours together to hand out what they have published.
+constexpr std::chrono::milliseconds kNeighbourPatience{10'000};
+
+double seconds_since(SteadyTime begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+Result<OpenedIndex> open_index(const LoaderSettings& settings, LoaderStats& stats,
+                               std::shared_ptr<Operations> operations) {
+  const auto begin = Clock::now();
+  ListingOptions listing;
+  listing.extensions = settings.extensions;
+  listing.progress = settings.listing_progress;
+  listing.operations = std::move(operations);
+  IndexPlace place{settings.dataset, settings.index, {}, settings.revalidate, {}};
+  if (!settings.files.empty()) {
+    FORELOAD_TRY(place.files, file_list_of(settings.files));
+  }
+  if (!settings.disks.empty()) place.cache = settings.disks.front().folder;
+  FORELOAD_TRY(OpenedIndex opened, open_saved_index(place, listing));
+  stats.listed = opened.listed;
+  stats.listing_seconds = seconds_since(begin);
+  stats.start.index_file = opened.file;
+  if (!opened.warning.empty()) stats.start.warnings.push_back(opened.warning);
+  return opened;
+}
+
+Result<void> check_sizes(const DatasetIndex& index) {
+  for (uint64_t sample = 0; sample < index.samples(); ++sample) {
+    if (index.sample_size(sample) == kUnknownSize)
+      return fail(ErrorKind::invalid,
+                  fmt::format("the size of sample {} ({}) is not known: list the data set again",
+                              sample, index.object_name(index.part(sample, 0).object)));
+  }
+  return {};
+}
+
+uint64_t version_of(const DatasetIndex& index, uint64_t sample) {
+  return index.object_version(index.part(sample, 0).object);
+}
+
+Job job_of(const LoaderSettings& settings, const Sizes& sizes) {
+  Job job;
+  job.order = settings.order;
+  job.seed = settings.seed;
+  job.ranks = settings.ranks;
+  job.epochs = settings.epochs;
+  job.pad = settings.pad;
+  job.batching = settings.batching;
+  job.first_epoch = settings.first_epoch;
+  job.start = settings.start;
+  // Memory first, then disks, which are sorted by now.
+  std::vector<Tier> tiers{{"memory", settings.memory, 1e12}};
+  double speed = 1e9;
+  for (const DiskBudget& disk : settings.disks)
+    tiers.push_back({"disk", disk_payload(disk.bytes, sizes.mean()), speed /= 2});
+  job.tiers = {tiers};
+  return job;
+}
+
+// What disks found that is still what the index says, as copies of this rank.
+std::vector<Held> held_on(const std::vector<EngineTier>& tiers, const DatasetIndex& index,
+                          uint32_t rank) {
+  std::vector<Held> held;
+  for (uint32_t tier = 1; tier < tiers.size(); ++tier) {
+    for (const DiskEntry& entry : tiers[tier].disk->found()) {
+      if (entry.sample < index.samples() && entry.version == version_of(index, entry.sample) &&
+          entry.size == index.sample_size(entry.sample))
+        held.push_back({entry.sample, rank, tier});
+    }
+  }
+  return held;
+}
+
+// Replaces what this rank can keep and holds by what all ranks can keep and hold.
+Result<void> join_facts(const LoaderSettings& settings, const DatasetIndex& index, Job& job) {
+  RankFacts own{index.fingerprint(), {}, job.held};
+  for (const Tier& tier : job.tiers.at(0)) own.tiers.push_back(tier.capacity);
+  std::sort(own.held.begin(), own.held.end(),
+            [](const Held& a, const Held& b) { return a.sample < b.sample; });
+  FORELOAD_TRY(const auto all,
+               exchange_facts(*settings.join, settings.rank, settings.ranks, index.samples(), own));
+  const std::vector<Tier> like = job.tiers.at(0);
+  job.tiers.clear();
+  job.held.clear();
+  for (const RankFacts& facts : all) {
+    std::vector<Tier> tiers;
+    for (size_t i = 0; i < facts.tiers.size(); ++i) {
+      const bool memory = i == 0;
+      tiers.push_back({memory ? "memory" : "disk", facts.tiers[i],
+                       i < like.size() ? like[i].speed : like.back().speed / 2});
+    }
+    job.tiers.push_back(std::move(tiers));
+    job.held.insert(job.held.end(), facts.held.begin(), facts.held.end());
+  }
+  return {};
+}
+
+// Whether the plan wants a copy of the sample on this tier of this rank; a replica only where ranks
+// talk to each other.
+bool keeps_on(const Plan& plan, const LoaderSettings& settings, uint64_t sample, uint32_t tier) {
+  const Owner owner = plan.placement().owner(sample);
+  if (owner.rank == settings.rank)
+    return owner.tier == tier || plan.placement().backing(sample) == tier;
+  return settings.join && replica_tier(plan, settings.rank, sample) == tier;
+}
+
+// The steps, in their order; each uses what those before it left.
+class Opening {
+ public:
+  explicit Opening(LoaderSettings settings) : settings_(std::move(settings)) {
+    stats_.source_operations = source_operations_;
+    stats_.disk_operations = disk_operations_;
+    parts_.inbox = std::make_shared<Inbox>();
+  }
+
+  Result<OpenedRank> run() {
+    FORELOAD_CHECK(find_samples());
+    FORELOAD_CHECK(open_disks());
+    FORELOAD_CHECK(make_plan());
+    FORELOAD_CHECK(open_memory());
+    keep_what_is_planned();
+    FORELOAD_CHECK(open_source());
+    make_room();
+    FORELOAD_CHECK(join_ranks());
+    settle_policy();
+    return OpenedRank{std::move(stats_), std::move(shared_), std::move(parts_)};
+  }
+
+ private:
+  Result<void> find_samples();
+  Result<void> open_disks();
+  Result<void> make_plan();
+  Result<void> open_memory();
+  void keep_what_is_planned();
+  Result<void> open_source();
+  void make_room();
+  Result<void> join_ranks();
+  void settle_policy();
+
+  const DatasetIndex& index() const { return *parts_.index; }
+  const Plan& plan() const { return *parts_.plan; }
+
+  LoaderSettings settings_;
+  LoaderStats stats_;
+  std::shared_ptr<Operations> source_operations_ = std::make_shared<Operations>();
+  std::shared_ptr<Operations> disk_operations_ = std::make_shared<Operations>();
+  MachineProfile machine_;
+  std::filesystem::path root_;  // where the samples are
+  std::optional<Sizes> sizes_;  // until they are the plan's
+  std::vector<Held> held_;      // by this rank
+  Neighbours neighbours_;
+  std::unique_ptr<SharedTiers> shared_;
+  EngineParts parts_;
+};
+
+Result<void> Opening::find_samples() {
+  FORELOAD_TRY(LoadedProfile profile, load_profile(settings_.profile));
+  machine_ = std::move(profile.machine);
+  stats_.start.profile = profile.file;
+  if (!profile.warning.empty()) stats_.start.warnings.push_back(profile.warning);
+  FORELOAD_TRY(OpenedIndex opened, open_index(settings_, stats_, source_operations_));
+  FORELOAD_CHECK(check_sizes(opened.index));
+  root_ = opened.root;
+  parts_.index = std::make_shared<const DatasetIndex>(std::move(opened.index));
+  stats_.index_bytes = index().bytes();
+  FORELOAD_TRY(sizes_, Sizes::of(index()));
+  if (settings_.staging == 0) settings_.staging = usual_staging(settings_, *sizes_);
+  return check_memory({settings_.memory, settings_.staging, stats_.index_bytes},
+                      memory_limit(settings_.system_root));
+}
+
+Result<void> Opening::open_disks() {
+  constexpr size_t kMostDisks = 15;
+  if (settings_.disks.size() > kMostDisks)
+    return fail(ErrorKind::invalid, fmt::format("{} disk caches are too many: give at most {}",
+                                                settings_.disks.size(), kMostDisks));
+  settle_tiers(settings_, machine_, stats_.start);
+  if (settings_.only_needed) cut_budgets(*sizes_, settings_, stats_.start);
+  parts_.tiers.resize(1 + settings_.disks.size());
+  for (uint32_t tier = 1; tier < parts_.tiers.size(); ++tier) {
+    DiskSettings disk;
+    disk.folder = settings_.disks[tier - 1].folder;
+    disk.budget = settings_.disks[tier - 1].bytes;
+    disk.fingerprint = index().fingerprint();
+    disk.member = settings_.rank + settings_.ranks * settings_.lane;
+    disk.members = settings_.ranks * settings_.lanes;
+    disk.operations = disk_operations_;
+    disk.queue_bytes = UINT64_MAX;  // the policy bounds what is on its way
+    FORELOAD_TRY(parts_.tiers[tier].disk,
+                 DiskTier::open(std::move(disk),
+                                [inbox = parts_.inbox, tier](uint64_t id, DiskAnswer answer) {
+                                  inbox->post(message::DiskAnswered{tier, id, answer});
+                                }));
+  }
+  return {};
+}
+
+Result<void> Opening::make_plan() {
+  const auto begin = Clock::now();
+  Job job = job_of(settings_, *sizes_);
+  held_ = held_on(parts_.tiers, index(), settings_.rank);
+  job.held = held_;
+  if (settings_.join) {
+    FORELOAD_CHECK(join_facts(settings_, index(), job));
+    FORELOAD_TRY(neighbours_, find_neighbours(*settings_.join, settings_.rank, settings_.ranks,
+                                              settings_.host, settings_.memory > 0));
+  }
+  FORELOAD_TRY(Plan plan, Plan::make(job, *std::exchange(sizes_, std::nullopt)));
+  parts_.plan = std::make_shared<const Plan>(std::move(plan));
+  stats_.plan_seconds = seconds_since(begin);
+  return {};
+}
+
+Result<void> Opening::open_memory() {
+  std::vector<ArenaPlace> places;
+  for (const Owned& owned : plan().placement().owned_by(settings_.rank, plan().sizes())) {
+    if (owned.tier == 0)
+      places.push_back({owned.sample, owned.offset, plan().sizes()[owned.sample]});
+  }
+  const bool shares = !neighbours_.ranks.empty() && settings_.memory > 0;
+  FORELOAD_TRY(parts_.tiers[0].memory,
+               MemoryTier::create(index().samples(), settings_.memory, places,
+                                  shares ? std::optional(plan().digest()) : std::nullopt));
+  stats_.memory_overhead = parts_.tiers[0].memory->overhead();
+  return {};
+}
+
+// Counts what the disks hold of it, and lets them forget the rest.
+void Opening::keep_what_is_planned() {
+  std::vector<bool> counted(index().samples());
+  for (const Held& copy : held_) {
+    if (!keeps_on(plan(), settings_, copy.sample, copy.tier) || counted[copy.sample]) continue;
+    counted[copy.sample] = true;
+    ++stats_.held_samples;
+    stats_.held_bytes += plan().sizes()[copy.sample];
+  }
+  for (uint32_t tier = 1; tier < parts_.tiers.size(); ++tier) {
+    parts_.tiers[tier].disk->keep([&](uint64_t sample, uint64_t version) {
+      return sample < index().samples() && keeps_on(plan(), settings_, sample, tier) &&
+             version == version_of(index(), sample);
+    });
+  }
+  parts_.held = std::move(held_);
+}
+
+Result<void> Opening::open_source() {
+  FolderSettings folder;
+  folder.root = root_;
+  folder.objects = std::make_shared<IndexCatalog>(parts_.index);
+  folder.engine = settings_.io_engine;
+  folder.drop_page_cache = settings_.memory > 0 || !settings_.disks.empty();
+  folder.operations = source_operations_;
+  auto answered = [inbox = parts_.inbox](SourceAnswer answer) { inbox->post(std::move(answer)); };
+  if (settings_.wrap_source) {
+    std::optional<Error> failed;
+    auto make = [&](Source::Answered inner) -> std::unique_ptr<Source> {
+      auto source = open_folder(folder, std::move(inner));
+      if (source) return std::move(*source);
+      failed = source.error();
+      return nullptr;
+    };
+    parts_.source = settings_.wrap_source(make, answered);
+    if (failed) return tl::unexpected(*failed);
+  } else {
+    FORELOAD_TRY(parts_.source, open_folder(folder, answered));
+  }
+  stats_.source = parts_.source->describe();
+  return {};
+}
+
+// Memory for batches, and threads that fill them.
+void Opening::make_room() {
+  parts_.staging = Staging::create(settings_.staging);
+  // Whoever gives the memory also keeps it for reuse: a copy to a device may read a batch that
+  // everybody else has let go of, and only its allocator knows.
+  if (settings_.decoded_memory) parts_.decoded = Staging::create(0, settings_.decoded_memory());
+  parts_.transform = settings_.transform;
+  parts_.transform_seed = settings_.seed;
+  const unsigned cpus = available_cpus();
+  parts_.hands = settings_.hands != 0  ? settings_.hands
+                 : settings_.transform ? cpus
+                                       : std::min(4u, cpus);
+  parts_.trace = settings_.trace;
+}
+
+Result<void> Opening::join_ranks() {
+  if (!neighbours_.ranks.empty())
+    shared_ = std::make_unique<SharedTiers>(
+        neighbours_, settings_.rank, *parts_.tiers[0].memory,
+        [inbox = parts_.inbox](uint32_t rank) { inbox->post(Event{event::PeerDown{rank}}); });
+  if (!settings_.join) return {};
+  FORELOAD_CHECK(agree_on_plan(*settings_.join, settings_.rank, settings_.ranks, plan().digest()));
+  if (shared_) {
+    // All have published before they agreed.
+    parts_.neighbours = shared_->fetch(neighbours_, settings_.ranks, index().samples(),
+                                       plan().digest(), kNeighbourPatience);
+    for (const std::string& warning : shared_->warnings()) stats_.start.warnings.push_back(warning);
+  }
+  parts_.peers = std::make_shared<PeerLink>(parts_.inbox, parts_.staging, parts_.plan);
+  FORELOAD_TRY(auto transport, connect_ranks(*settings_.join, settings_.rank, settings_.ranks,
+                                             parts_.peers->calls()));
+  parts_.peers->attach(std::move(transport));
+  stats_.start.transport = parts_.peers->describe();
+  stats_.start.transport_why = settings_.join->why;
+  return {};
+}
+
+void Opening::settle_policy() {
+  PolicySettings& policy = parts_.policy;
+  policy.rank = settings_.rank;
+  policy.ahead_bytes = settings_.staging / 4;
+  policy.window_bytes = settings_.staging - policy.ahead_bytes;
+  policy.skip_bad_samples = settings_.skip_bad_samples;
+  policy.tries = settings_.tries;
+  policy.read_deadline = settings_.read_deadline;
+  policy.peer_timeout = settings_.peer_timeout;
+  policy.endless = !settings_.epochs || settings_.given_lists;
+  policy.given_lists = settings_.given_lists;
+  // Ranks that do not talk may be anywhere.
+  const auto local = static_cast<uint32_t>(1 + neighbours_.ranks.size());
+  settle_limiters(settings_, machine_, root_, local, stats_.start, policy);
+}
+
+}  // namespace
+
+Result<OpenedRank> open_rank(LoaderSettings settings) {
+  return Opening(std::move(settings)).run();
+}
+
+}  // namespace foreload

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/loader/settling.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "foreload/loader/disk_order.h"
+#include "foreload/loader/probe.h"
+#include "foreload/loader/starting_point.h"
+
+namespace foreload {
+
+uint64_t usual_staging(const LoaderSettings& settings, const Sizes& sizes) {
+  constexpr uint64_t kUsual = uint64_t{128} << 20;
+  if (!settings.transform || !settings.transform->form().fixed()) return kUsual;
+  const uint64_t batches = settings.decoded_memory ? 6 : 3;
+  const uint64_t samples = batches * settings.batching.batch_size;
+  const uint64_t file = std::min(sizes.mean(), kUsual / samples);
+  // The eighth beyond is for batches of larger files: memory that is a little too small would be
+  // given back, and cleared by the system before it comes again, which costs more than all the rest
+  // of the engine.
+  const uint64_t bytes = samples * (file + settings.transform->form().bytes());
+  return std::max(kUsual, bytes + bytes / 8);
+}
+
+void settle_tiers(LoaderSettings& settings, const MachineProfile& machine, LoaderStart& start) {
+  std::vector<std::filesystem::path> folders;
+  for (const DiskBudget& disk : settings.disks) folders.push_back(disk.folder);
+  // Ranks must come to the same plan, and each of them would measure something else.
+  const MeasureDisk measure = settings.ranks == 1 ? &quick_disk_rate : MeasureDisk();
+  start.tiers.push_back({{}, settings.memory});
+  std::vector<DiskBudget> sorted;
+  for (const RankedDisk& disk : order_disks(folders, machine, measure)) {
+    sorted.push_back(settings.disks[disk.number]);
+    start.tiers.push_back({sorted.back().folder, sorted.back().bytes, disk.rate, disk.from});
+  }
+  settings.disks = std::move(sorted);
+}
+
+void cut_budgets(const Sizes& sizes, LoaderSettings& settings, LoaderStart& start) {
+  const uint64_t share = sizes.total() / settings.ranks + 2 * sizes.largest();
+  const uint64_t needed = settings.join ? std::min(share, sizes.total()) : sizes.total();
+  settings.memory = std::min(settings.memory, needed);
+  start.tiers.at(0).bytes = settings.memory;
+  uint64_t left = needed;
+  size_t used = 0;
+  for (; used < settings.disks.size() && left > 0; ++used) {
+    uint64_t& budget = settings.disks[used].bytes;
+    budget = std::min(budget, disk_budget_for(left, sizes.mean()));
+    left -= std::min(left, disk_payload(budget, sizes.mean()));
+    start.tiers[1 + used].bytes = budget;
+  }
+  settings.disks.resize(used);
+  start.tiers.resize(1 + used);
+}
+
+void settle_limiters(const LoaderSettings& settings, const MachineProfile& machine,
+                     const std::filesystem::path& root, uint32_t local, LoaderStart& start,
+                     PolicySettings& policy) {
+  policy.source_limiter.first = 8;
+  const Limiter::Settings unknown =
+      shared_among(settings.ranks, std::nullopt, policy.source_limiter);
+  const auto best = best_concurrency(measured_at(machine, DeviceKind::source, root));
+  policy.source_limiter = shared_among(settings.ranks, best, policy.source_limiter);
+  // What one node measured may be the best of its own link, not of a source that serves many.
+  if (local < settings.ranks) {
+    policy.source_limiter.most = std::max(policy.source_limiter.most, unknown.most);
+    policy.source_limiter.tries_fewer = true;
+  }
+  start.source_first = policy.source_limiter.first;
+  policy.tier_limiters.resize(1 + settings.disks.size());
+  policy.tier_limiters[0] = {256, 256, 256};  // memory: nothing to find out
+  for (size_t tier = 1; tier < policy.tier_limiters.size(); ++tier) {
+    Limiter::Settings& limiter = policy.tier_limiters[tier] = {1, 64, 16};
+    const auto of_disk =
+        best_concurrency(measured_at(machine, DeviceKind::disk, settings.disks[tier - 1].folder));
+    if (of_disk) limiter.first = part_of(*of_disk, local, limiter);
+  }
+  for (size_t tier = 0; tier < start.tiers.size(); ++tier)
+    start.tiers[tier].first = policy.tier_limiters[tier].first;
+}
+
+}  // namespace foreload

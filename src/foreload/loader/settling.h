@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a loader decides before it opens anything, from what the user set, what a profile says and
+// how large samples are: the order of its tiers and what each may hold, memory for batches, and how
+// many requests every path begins with.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "foreload/loader/loader.h"
+#include "foreload/model/profile.h"
+#include "foreload/plan/sizes.h"
+#include "foreload/policy/policy.h"
+
+namespace foreload {
+
+// Bytes for batches where the user named none: room for three, as files and decoded, where their
+// size is known: one that the loop has, one that is ready, one that is being made. Six where they
+// go on to a device, whose queue hides a slow moment only as long as there are finished batches.
+uint64_t usual_staging(const LoaderSettings& settings, const Sizes& sizes);
+
+// Sorts the disks, the fastest first, and writes down the tiers.
+void settle_tiers(LoaderSettings& settings, const MachineProfile& machine, LoaderStart& start);
+
+// Leaves of each budget what a data set of these sizes can use; disks that would hold nothing go.
+// Ranks that are one cache need their share each, and room for what does not divide evenly.
+// REQUIRES: settle_tiers() came before.
+void cut_budgets(const Sizes& sizes, LoaderSettings& settings, LoaderStart& start);
+
+// How many requests each path begins with, and may have. All ranks share the source, which is at
+// `root`, `local` of them the disks of this host. REQUIRES: settle_tiers() came before.
+void settle_limiters(const LoaderSettings& settings, const MachineProfile& machine,
+                     const std::filesystem::path& root, uint32_t local, LoaderStart& start,
+                     PolicySettings& policy);
+
+}  // namespace foreload
