@@ -49,11 +49,13 @@ class ProbeTest : public testing::Test {
   ProbeSettings settings_;
 };
 
-TEST_F(ProbeTest, MemoryHasThreeLevels) {
+TEST_F(ProbeTest, MemoryHasThreeLevelsAndRatesOfFilling) {
   const auto device = probe_memory(settings_);
   ASSERT_TRUE(device) << device.error().message;
   EXPECT_EQ(device->name, "memory");
   EXPECT_EQ(device->kind, DeviceKind::memory);
+  EXPECT_GT(device->write_rate, 0);
+  EXPECT_GT(device->shared_write_rate, 0);
   expect_levels(*device, {1, 2, 4});
 }
 
@@ -77,13 +79,14 @@ TEST_F(ProbeTest, NothingIsInTheFolderWhileADiskIsMeasured) {
   EXPECT_TRUE(empty);
 }
 
-TEST_F(ProbeTest, SourceHasSixLevelsAndALatency) {
+TEST_F(ProbeTest, SourceHasSixLevelsALatencyAndARateOfCpuTime) {
   write_samples(40, 20'000);
   const auto device = probe_source(root_ / "set", settings_);
   ASSERT_TRUE(device) << device.error().message;
   EXPECT_EQ(device->name, "source " + (root_ / "set").native());
   EXPECT_EQ(device->kind, DeviceKind::source);
   EXPECT_GT(device->latency, 0);
+  EXPECT_GT(device->cpu_rate, 0);
   EXPECT_NE(device->note.find("times"), std::string::npos) << "40 samples do not last";
   expect_levels(*device, {1, 2, 4, 8, 16, 32});
 }

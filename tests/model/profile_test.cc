@@ -19,6 +19,8 @@ class ProfileTest : public ::testing::Test {
     profile.devices.push_back({.name = "ram",
                                .kind = DeviceKind::memory,
                                .curve = Curve::flat(9e9),
+                               .write_rate = 4e9,
+                               .shared_write_rate = 1.3e9,
                                .measured_at = "2026-08-11T14:20:00Z"});
     profile.devices.push_back({.name = "nvme",
                                .kind = DeviceKind::disk,
@@ -32,7 +34,8 @@ class ProfileTest : public ::testing::Test {
                                .kind = DeviceKind::source,
                                .path = "/data/imagenet",
                                .curve = Curve::flat(60e6),
-                               .latency = 0.0055});
+                               .latency = 0.0055,
+                               .cpu_rate = 1.1e9});
     return profile;
   }
 
@@ -122,6 +125,9 @@ TEST_F(ProfileTest, NamesWhatIsWrong) {
   EXPECT_EQ(flaw_of_devices(
                 R"([{"name": "x", "kind": "memory", "latency_seconds": 0, "write_rate": "fast"}])"),
             "device 'x': \"write_rate\" must be a number and not below 0");
+  EXPECT_EQ(
+      flaw_of_devices(R"([{"name": "x", "kind": "memory", "latency_seconds": 0, "cpu_rate": -1}])"),
+      "device 'x': \"cpu_rate\" must be a number and not below 0");
   const std::string good =
       R"({"name": "x", "kind": "memory", "latency_seconds": 0, )" + curve + "}";
   EXPECT_EQ(flaw_of_devices("[" + good + "," + good + "]"), "device 'x' is there twice");

@@ -75,6 +75,24 @@ def test_one_table_for_all_ranks(program: str, data: Path, tmp_path: Path) -> No
     assert total(data) <= used <= 4 * total(data) + (64 << 20)
 
 
+def test_ranks_in_step_wait_for_the_slowest(program: str, data: Path) -> None:
+    read = (
+        f"exec {program} read {data} --batch-size 4 --json --in-step --step-ms $((1 + 19 * RANK))"
+    )
+    done = subprocess.run(
+        [program, "launch", "-n", "2", "--", "sh", "-c", read],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    fast = json.loads(done.stdout)["ranks"][0]["epochs"][0]
+    assert fast["samples"] == FILES // 2
+    # It had computed for 15 ms, and waited for the other's steps but the last.
+    assert fast["seconds"] > 0.9 * 0.02 * (FILES // 2 // 4 - 1)
+
+
 def test_tasks_of_a_slurm_step(program: str, data: Path, tmp_path: Path) -> None:
     """There is no SLURM here, but its variables: ranks meet on the first node of the step."""
     command = [program, "read", str(data), "--seed", str(SEED), "--batch-size", "4", "--json"]

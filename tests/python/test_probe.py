@@ -76,6 +76,9 @@ def test_probe_measures_memory_disk_and_source(
         assert all(rate > 0 for _, rate in device["curve"])
         assert device["latency_seconds"] > 0
     assert disk["write_rate"] > 0
+    assert memory["write_rate"] > 0
+    assert memory["shared_write_rate"] > 0
+    assert source["cpu_rate"] > 0
     assert list(scratch.iterdir()) == []
 
 

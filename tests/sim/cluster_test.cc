@@ -113,6 +113,50 @@ TEST(Cluster, FillingATierTakesAsLongAsTheSlowerOfSourceAndWriting) {
   EXPECT_DOUBLE_EQ(end_of(slow, 2), 13.5);
 }
 
+// Each of two CPUs preprocesses 10 bytes a second.
+ClusterSettings with_cpus() {
+  ClusterSettings settings = two_nodes();
+  settings.preprocess = 10;
+  settings.preprocess_cpus = 2;
+  return settings;
+}
+
+TEST(Cluster, ReadingAndWritingTakeCpusWhereThatIsKnown) {
+  ClusterSettings settings = with_cpus();
+  Cluster free(settings, 0, 8);
+  free.write(0, 0, 50, 1);
+  EXPECT_DOUBLE_EQ(end_of(free, 1), 0);
+  settings.source.cpu = 0.2;
+  settings.tiers[0].write_cpu = 0.1;
+  Cluster cluster(settings, 0, 8);
+  cluster.read(0, {}, 50, 1);  // 5 s at the source
+  EXPECT_DOUBLE_EQ(end_of(cluster, 1), 10);
+  cluster.write(0, 0, 50, 2);
+  EXPECT_DOUBLE_EQ(end_of(cluster, 2), 15);
+  cluster.fill(0, 0, 50, 3);
+  EXPECT_DOUBLE_EQ(end_of(cluster, 3), 30);
+}
+
+TEST(Cluster, WhoPreprocessesAndWhoReadsShareTheCpusOfTheirNode) {
+  ClusterSettings settings = with_cpus();
+  settings.source.cpu = 0.2;
+  Cluster cluster(settings, 0, 8);
+  cluster.preprocess(0, 100, 0, 1);
+  cluster.preprocess(1, 100, 0, 2);
+  cluster.read(0, {}, 50, 3);  // 10 s of a CPU; three share two
+  cluster.preprocess(2, 100, 0, 4);
+  EXPECT_DOUBLE_EQ(end_of(cluster, 4), 10);
+  EXPECT_DOUBLE_EQ(end_of(cluster, 2), 15);
+}
+
+TEST(Cluster, MemoryThatWasNotUsedBeforeTakesTimeToPreprocessInto) {
+  ClusterSettings settings = with_cpus();
+  settings.fresh_cpu = 0.01;
+  Cluster cluster(settings, 0, 8);
+  cluster.preprocess(0, 100, 300, 1);
+  EXPECT_DOUBLE_EQ(end_of(cluster, 1), 13);
+}
+
 TEST(Cluster, MessagesTakeTheNetwork) {
   ClusterSettings settings = two_nodes();
   settings.network_latency = 0.5;

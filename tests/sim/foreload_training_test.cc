@@ -74,6 +74,26 @@ TEST(ForeloadTraining, RanksOfANodeShareItsDevices) {
   EXPECT_GT(run_policy(job, "foreload").outcome.seconds, 1.5 * apart);
 }
 
+TEST(ForeloadTraining, MemoryOfBatchesIsFreshOnce) {
+  Scenario job = small_scenario(1, 60'000'000, 0);
+  job.training.compute = 1e12;
+  job.cluster.source.curve = Curve::flat(1e12);
+  job.cluster.preprocess = 1e6;
+  job.cluster.preprocess_threads = 2;
+  job.cluster.preprocess_cpus = 2;
+  job.cluster.preprocessed = 100'000;
+  const uint64_t batch =
+      job.training.batch_size * (job.cluster.preprocessed + sizes_of(job.dataset)->mean());
+  job.cluster.staging = batch * 4 * 4 / 3 + batch;  // three quarters are the window: four batches
+  const auto before = run_policy(job, "foreload").outcome.epoch_seconds;
+  job.cluster.fresh_cpu = 1e-6;
+  const auto after = run_policy(job, "foreload").outcome.epoch_seconds;
+  // Those four and the one that the loop has, done by two CPUs.
+  EXPECT_NEAR(after[0] - before[0], 5e-6 * static_cast<double>(batch) / 2,
+              0.5e-6 * static_cast<double>(batch));
+  EXPECT_NEAR(after[2], before[2], 0.01 * before[2]);
+}
+
 // Any cluster: no slower than the published policy, no more from the source, and near the bound
 // where everything fits.
 TEST(ForeloadTrainingStatistics, IsNoWorseThanThePublishedPolicy) {

@@ -175,6 +175,34 @@ TEST_F(ScenarioTest, DevicesComeFromAProfile) {
             "cluster.source.device: give cluster.profile too, the file that has it");
 }
 
+TEST_F(ScenarioTest, WhatCpusTakeComesFromAProfile) {
+  MachineProfile profile;
+  profile.put({.name = "ram",
+               .kind = DeviceKind::memory,
+               .curve = Curve::flat(9e9),
+               .write_rate = 5e8,
+               .shared_write_rate = 2e9});
+  profile.put({.name = "train",
+               .kind = DeviceKind::source,
+               .path = "/data",
+               .curve = Curve::flat(6e7),
+               .cpu_rate = 1e9});
+  ASSERT_TRUE(profile.save(folder_ / "machine.json"));
+  const std::string node = R"("profile": "machine.json", "tiers": [{"capacity": "1GB"}],
+                              "preprocess": {"rate": 1, "bytes": 600000})";
+  const auto alone = read(with(node));
+  ASSERT_TRUE(alone) << alone.error().message;
+  EXPECT_DOUBLE_EQ(alone->cluster.source.cpu, 1e-9);
+  EXPECT_DOUBLE_EQ(alone->cluster.fresh_cpu, 2e-9);
+  EXPECT_DOUBLE_EQ(alone->cluster.tiers[0].write_cpu, 2e-9);
+  EXPECT_FALSE(alone->cluster.tiers[0].write);
+  EXPECT_EQ(alone->cluster.preprocessed, 600'000u);
+  const auto shared = read(with(R"("ranks": 2, "ranks_per_node": 2, )" + node));
+  ASSERT_TRUE(shared) << shared.error().message;
+  EXPECT_DOUBLE_EQ(shared->cluster.fresh_cpu, 2e-9);
+  EXPECT_DOUBLE_EQ(shared->cluster.tiers[0].write_cpu, 0.5e-9);
+}
+
 TEST_F(ScenarioTest, ARunFileSaysWhatWasMeasured) {
   auto run = RunFile::create(folder_ / "run.jsonl", R"({"samples": 10, "bytes": 5000})");
   ASSERT_TRUE(run);

@@ -50,6 +50,7 @@ struct Options {
   std::vector<std::string> disks;
   std::string staging = "128MiB";
   std::string step_ms = "0";
+  bool in_step = false;
   std::string on_error = "raise";
   std::string deadline = "30";
   std::string io = "auto";
@@ -64,6 +65,8 @@ struct Options {
   bool no_digest = false;
   bool json = false;
 };
+
+constexpr std::chrono::minutes kStepPatience{10};  // with ranks that are slower
 
 double milliseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::milli>(time).count();
@@ -250,6 +253,7 @@ Result<int> run(const Options& options) {
 
   Json report{{"epochs", Json::array()}};
   std::optional<double> first_batch_seconds;
+  uint64_t step = 0;
   for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
     DeliveryDigest digest;
     if (rank == 0) bar.emplace(fmt::format("epoch {}", epoch));
@@ -266,6 +270,10 @@ Result<int> run(const Options& options) {
       }
       if (step_ms > 0)
         std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(step_ms));
+      // Nobody goes on before all have had this batch, as if they exchanged gradients.
+      if (options.in_step && rendezvous)
+        FORELOAD_CHECK(
+            exchange(*rendezvous, fmt::format("step {}", step++), rank, ranks, "", kStepPatience));
       curve.add(loader->epoch_stats());
       if (bar) bar->update(loader->epoch_stats().batches, batches);
     }
@@ -331,6 +339,8 @@ Run add_read(CLI::App& app) {
                    "the fastest is used first");
   verb->add_option("--staging", options->staging, "memory for batches being filled (128MiB)");
   verb->add_option("--step-ms", options->step_ms, "time the loop computes per batch (0)");
+  verb->add_flag("--in-step", options->in_step,
+                 "after each batch, wait until all ranks have had theirs");
   verb->add_option("--on-error", options->on_error, "raise or skip (raise)");
   verb->add_option("--deadline", options->deadline, "seconds until a read is given up (30)");
   verb->add_option("--io", options->io, "auto, io_uring or threads (auto)");

@@ -17,8 +17,11 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "foreload/base/hash.h"
 #include "foreload/base/random.h"
 #include "foreload/loader/probe_level.h"
+#include "foreload/tiers/memory.h"
+#include "foreload/tiers/memory_limit.h"
 
 namespace foreload {
 namespace probing {
@@ -97,17 +100,40 @@ bool is_sample(const fs::path& file, const std::vector<std::string>& extensions)
       extensions, [&name](const std::string& end) { return name.ends_with(lower_case(end)); });
 }
 
+// Bytes per second at which one thread fills a new memory tier, whose pages the system has yet to
+// find and clear.
+Result<double> filling_rate(bool shared, Seconds time) {
+  constexpr uint64_t kMost = uint64_t{256} << 20;
+  const uint64_t blocks = std::max<uint64_t>(1, std::min(kMost, memory_limit().bytes / 8) / kBlock);
+  std::vector<ArenaPlace> places;
+  for (uint64_t i = 0; i < blocks; ++i) places.push_back({i, i * kBlock, kBlock});
+  FORELOAD_TRY(const auto tier,
+               MemoryTier::create(blocks, blocks * kBlock, places,
+                                  shared ? std::optional(Digest()) : std::nullopt));
+  const std::vector<std::byte> block(kBlock, std::byte{1});
+  const auto begin = Clock::now();
+  Seconds took{};
+  for (uint64_t i = 0; i < blocks && took < time; ++i, took = Clock::now() - begin)
+    tier->put(i, block, checksum64(block));
+  return static_cast<double>(tier->used()) / std::max(took.count(), 1e-9);
+}
+
 }  // namespace
 
 Result<DeviceProfile> probe_memory(const ProbeSettings& settings) {
   constexpr std::array<unsigned, 3> kThreads{1, 2, 4};
   constexpr size_t kBlocks = 640;  // of 100 KiB: more than caches hold
   std::vector<Curve::Point> points;
+  uint64_t done = 0;
   const auto go_on = [&]() -> Result<void> {
-    if (!settings.progress || settings.progress(points.size(), kThreads.size())) return {};
+    if (!settings.progress || settings.progress(done++, 2 + kThreads.size())) return {};
     return fail(ErrorKind::cancelled, "measuring of memory was cancelled");
   };
+  DeviceProfile device{.name = "memory", .kind = DeviceKind::memory};
   FORELOAD_CHECK(go_on());
+  FORELOAD_TRY(device.write_rate, filling_rate(false, settings.time / 10));
+  FORELOAD_CHECK(go_on());
+  FORELOAD_TRY(device.shared_write_rate, filling_rate(true, settings.time / 10));
   const auto from = std::make_unique<std::byte[]>(kBlocks * kBlock);
   const auto to = std::make_unique<std::byte[]>(kBlocks * kBlock);
   // Pages that were never written are all the same page.
@@ -128,11 +154,9 @@ Result<DeviceProfile> probe_memory(const ProbeSettings& settings) {
             }));
     points.push_back({static_cast<double>(threads), rate});
   }
-  FORELOAD_TRY(Curve curve, Curve::create(std::move(points)));
-  return DeviceProfile{.name = "memory",
-                       .kind = DeviceKind::memory,
-                       .curve = std::move(curve),
-                       .measured_at = now_in_utc()};
+  FORELOAD_TRY(device.curve, Curve::create(std::move(points)));
+  device.measured_at = now_in_utc();
+  return device;
 }
 
 DeviceKind kind_of_path(const fs::path& path, const std::vector<std::string>& extensions) {

@@ -31,7 +31,8 @@ struct ProbeSettings {
 
 // Each fails with `cancelled` if progress says so.
 //
-// Copying of blocks of 100 KiB by 1, 2 and 4 threads.
+// Copying of blocks of 100 KiB by 1, 2 and 4 threads, and filling of memory that was not used
+// before, the process's own and such as ranks of a host share.
 Result<DeviceProfile> probe_memory(const ProbeSettings& settings);
 // Reading blocks of 100 KiB in random order past the page cache where that is possible, with 1 to
 // 32 in flight, of a file that is written first, which gives the write rate. Fails with
@@ -40,7 +41,8 @@ Result<DeviceProfile> probe_disk(const std::filesystem::path& folder,
                                  const ProbeSettings& settings);
 // Reading samples of a data set (a folder or a file list) through the source that a run reads with,
 // in random order and each once as far as they last, with 1 to 32 in flight. Fails as
-// open_saved_index() does, and with `unreadable` if a sample cannot be read.
+// open_saved_index() does, and with `unreadable` if a sample cannot be read. What it takes in CPU
+// time is what the whole process used meanwhile, so nothing else should be done in it.
 Result<DeviceProfile> probe_source(const std::filesystem::path& dataset,
                                    const ProbeSettings& settings);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The source's part of the probe: real samples through the source that a run reads with.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <condition_variable>
@@ -29,6 +31,16 @@ using namespace probing;
 // Of a large sample only the start is read, so that a level does not take minutes.
 constexpr uint64_t kMost = uint64_t{1} << 20;
 constexpr std::chrono::seconds kDeadline{20};
+
+// That this process has used so far, with all of its threads and those of the system for it.
+double cpu_seconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
 
 class SourceProbe {
  public:
@@ -93,6 +105,7 @@ class SourceProbe {
 
   // How often the data set was read through.
   uint64_t rounds() const { return (position_ + index_->samples() - 1) / index_->samples(); }
+  uint64_t bytes() const { return bytes_; }  // that were read
 
  private:
   struct Slot {
@@ -140,12 +153,14 @@ class SourceProbe {
                               "set again",
                               slot.sample, index_->object_name(index_->part(slot.sample, 0).object),
                               answer.what.what));
+    bytes_ += slot.bytes;
     return Finished{number, slot.bytes, slot.begin, answer.at};
   }
 
   std::shared_ptr<const DatasetIndex> index_;
   std::shared_ptr<const EpochOrder> order_;
   uint64_t position_ = 0;
+  uint64_t bytes_ = 0;
   std::array<Slot, kLevels.back()> slots_;  // by id of the read
   std::mutex mutex_;                        // guards answers_
   std::condition_variable answered_;
@@ -181,11 +196,15 @@ Result<DeviceProfile> probe_source(const fs::path& dataset, const ProbeSettings&
   FORELOAD_CHECK(go_on());
   FORELOAD_TRY(device.latency, probe.latency(share / 4));
   std::vector<Curve::Point> points;
+  const uint64_t bytes_before = probe.bytes();
+  const double cpu_before = cpu_seconds();
   for (const unsigned level : kLevels) {
     FORELOAD_CHECK(go_on());
     FORELOAD_TRY(const double rate, probe.rate(level, share));
     points.push_back({static_cast<double>(level), rate});
   }
+  device.cpu_rate = static_cast<double>(probe.bytes() - bytes_before) /
+                    std::max(cpu_seconds() - cpu_before, 1e-6);
   FORELOAD_TRY(device.curve, Curve::create(std::move(points)));
   if (probe.rounds() > 1)
     device.note =

@@ -24,6 +24,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array kKinds{DeviceKind::memory, DeviceKind::disk, DeviceKind::source};
 
+// Rates that may be missing.
+struct OptionalRate {
+  const char* key;
+  double DeviceProfile::* rate;
+};
+constexpr std::array kRates{OptionalRate{"write_rate", &DeviceProfile::write_rate},
+                            OptionalRate{"shared_write_rate", &DeviceProfile::shared_write_rate},
+                            OptionalRate{"cpu_rate", &DeviceProfile::cpu_rate}};
+
 std::optional<std::string> text_of(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_string()) return std::nullopt;
@@ -59,10 +68,11 @@ Result<DeviceProfile> parse_device(const Json& json, size_t number) {
   const auto latency = amount_of(json, "latency_seconds");
   if (!latency) return flaw("\"latency_seconds\" must be a number and not below 0");
   device.latency = *latency;
-  if (json.contains("write_rate")) {
-    const auto rate = amount_of(json, "write_rate");
-    if (!rate) return flaw("\"write_rate\" must be a number and not below 0");
-    device.write_rate = *rate;
+  for (const OptionalRate& optional : kRates) {
+    if (!json.contains(optional.key)) continue;
+    const auto rate = amount_of(json, optional.key);
+    if (!rate) return flaw(fmt::format("\"{}\" must be a number and not below 0", optional.key));
+    device.*optional.rate = *rate;
   }
   device.note = text_of(json, "note").value_or("");
   const auto curve = json.find("curve");
@@ -122,7 +132,9 @@ std::string MachineProfile::to_json() const {
               {"path", device.path},
               {"latency_seconds", device.latency},
               {"curve", Json::parse(device.curve.to_json())}};
-    if (device.write_rate > 0) json["write_rate"] = device.write_rate;
+    for (const OptionalRate& optional : kRates) {
+      if (device.*optional.rate > 0) json[optional.key] = device.*optional.rate;
+    }
     if (!device.note.empty()) json["note"] = device.note;
     json["measured_at"] = device.measured_at;
     list.push_back(std::move(json));

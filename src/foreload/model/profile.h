@@ -26,10 +26,13 @@ struct DeviceProfile {
   DeviceKind kind = DeviceKind::source;
   std::string path;  // what was measured; empty for memory
   Curve curve = Curve::flat(1);
-  double latency = 0;       // seconds from a request to its first byte, otherwise idle
-  double write_rate = 0;    // bytes per second, one writer; 0: not measured
-  std::string note;         // how it was measured, for people; may be empty
-  std::string measured_at;  // date and time, "2026-08-11T14:20:00Z"
+  double latency = 0;  // seconds from a request to its first byte, otherwise idle
+  // Bytes per second, one writer; of memory, into pages that were not used before. 0: not measured.
+  double write_rate = 0;
+  double shared_write_rate = 0;  // the same for memory that ranks of a host share
+  double cpu_rate = 0;           // source: bytes that a second of CPU time reads; 0: not measured
+  std::string note;              // how it was measured, for people; may be empty
+  std::string measured_at;       // date and time, "2026-08-11T14:20:00Z"
   friend bool operator==(const DeviceProfile&, const DeviceProfile&) = default;
 };
 

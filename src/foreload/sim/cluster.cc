@@ -87,12 +87,20 @@ void Cluster::add_network(Transfer& transfer, uint32_t from, uint32_t to) const 
   transfer.devices[transfer.legs++] = links_in_ + to;
 }
 
+void Cluster::add_cpus(Transfer& transfer, uint32_t node, double seconds_for_byte) const {
+  if (cpus_ == 0 || seconds_for_byte == 0) return;
+  transfer.work = std::max<uint64_t>(1, std::llround(static_cast<double>(transfer.bytes) *
+                                                     seconds_for_byte * *settings_.preprocess));
+  transfer.devices[transfer.legs++] = cpus_ + node;
+}
+
 void Cluster::read(uint32_t rank, const Place& place, uint64_t bytes, uint64_t token) {
   Transfer transfer{token, bytes, 0, {}};
   const uint32_t node = settings_.node_of(rank);
   double wait = 0;
   if (place.kind == Place::Kind::source) {
     add_source(transfer, node);
+    add_cpus(transfer, node, settings_.source.cpu);
     wait = draw(settings_.source.latency) + (place.detour ? settings_.network_latency : 0);
   } else {
     const uint32_t holder = settings_.node_of(place.rank);
@@ -109,13 +117,15 @@ void Cluster::fill(uint32_t rank, uint32_t tier, uint64_t bytes, uint64_t token)
   const uint32_t node = settings_.node_of(rank);
   add_source(transfer, node);
   if (settings_.tiers[tier].write) transfer.devices[transfer.legs++] = writes_ + at(node, tier);
+  add_cpus(transfer, node, settings_.source.cpu + settings_.tiers[tier].write_cpu);
   begin(transfer, draw(settings_.source.latency));
 }
 
 void Cluster::write(uint32_t rank, uint32_t tier, uint64_t bytes, uint64_t token) {
   Transfer transfer{token, bytes, 0, {}};
-  if (settings_.tiers[tier].write)
-    transfer.devices[transfer.legs++] = writes_ + at(settings_.node_of(rank), tier);
+  const uint32_t node = settings_.node_of(rank);
+  if (settings_.tiers[tier].write) transfer.devices[transfer.legs++] = writes_ + at(node, tier);
+  add_cpus(transfer, node, settings_.tiers[tier].write_cpu);
   begin(transfer, 0);
 }
 
@@ -125,11 +135,12 @@ void Cluster::send(uint32_t from, uint32_t to, uint64_t bytes, uint64_t token, d
   begin(transfer, settings_.network_latency + delay);
 }
 
-void Cluster::preprocess(uint32_t rank, uint64_t bytes, uint64_t token) {
+void Cluster::preprocess(uint32_t rank, uint64_t bytes, uint64_t fresh, uint64_t token) {
   if (cpus_ == 0)
     return wait(settings_.preprocess ? static_cast<double>(bytes) / *settings_.preprocess : 0,
                 token);
-  begin({token, bytes, 1, {cpus_ + settings_.node_of(rank)}}, 0);
+  const double more = static_cast<double>(fresh) * settings_.fresh_cpu * *settings_.preprocess;
+  begin({token, bytes + static_cast<uint64_t>(more), 1, {cpus_ + settings_.node_of(rank)}}, 0);
 }
 
 uint32_t Cluster::keep(const Transfer& transfer) {
@@ -145,7 +156,8 @@ uint32_t Cluster::keep(const Transfer& transfer) {
 
 void Cluster::begin(const Transfer& transfer, double wait) {
   if (wait == 0 && transfer.legs == 1)
-    return devices_[transfer.devices[0]].start(agenda_, transfer.bytes, kAlone | transfer.token);
+    return devices_[transfer.devices[0]].start(agenda_, transfer.amount(0),
+                                               kAlone | transfer.token);
   const uint32_t number = keep(transfer);
   if (wait == 0 && transfer.legs > 0) return start_legs(number);
   const uint32_t slot = agenda_.add();
@@ -156,7 +168,7 @@ void Cluster::begin(const Transfer& transfer, double wait) {
 void Cluster::start_legs(uint32_t number) {
   const Transfer& transfer = transfers_[number];
   for (uint32_t leg = 0; leg < transfer.legs; ++leg)
-    devices_[transfer.devices[leg]].start(agenda_, transfer.bytes, number);
+    devices_[transfer.devices[leg]].start(agenda_, transfer.amount(leg), number);
 }
 
 std::optional<uint64_t> Cluster::woken(uint32_t slot) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The devices of a simulated cluster: one source, and for each node its tiers, its CPUs and its
-// link to the other nodes; ranks of a node share them. A transfer passes through one device or
-// several at the same time (a copy in another node's memory: that memory, its link out, the
-// reader's link in) and ends when the slowest has passed it on, which without contention is size /
-// min(rates).
+// link to the other nodes; ranks of a node share them. CPUs preprocess, and where that is known
+// they are needed to read and to write too. A transfer passes through one device or several at the
+// same time (a copy in another node's memory: that memory, its link out, the reader's link in) and
+// ends when the slowest has passed it on, which without contention is size / min(rates).
 //
 // For one thread.
 #pragma once
@@ -51,8 +51,9 @@ class Cluster {
   // payload only takes the network's latency.
   void send(uint32_t from, uint32_t to, uint64_t bytes, uint64_t token, double delay = 0);
 
-  // A thread of the rank preprocesses a sample.
-  void preprocess(uint32_t rank, uint64_t bytes, uint64_t token);
+  // A thread of the rank preprocesses a sample, with `fresh` bytes of memory that was not used
+  // before.
+  void preprocess(uint32_t rank, uint64_t bytes, uint64_t fresh, uint64_t token);
 
   // Nothing but time.
   void wait(double seconds, uint64_t token) { begin({token, 0, 0, {}}, seconds); }
@@ -77,6 +78,9 @@ class Cluster {
     uint64_t bytes = 0;
     uint32_t legs = 0;
     std::array<uint32_t, 4> devices{};
+    uint64_t work = 0;  // of CPUs, which are the last leg, in bytes that they could preprocess
+
+    uint64_t amount(uint32_t leg) const { return work > 0 && leg + 1 == legs ? work : bytes; }
   };
 
   uint32_t at(uint32_t node, uint32_t tier) const {
@@ -85,6 +89,8 @@ class Cluster {
   uint32_t add_device(const std::shared_ptr<const ShareTable>& table);
   void add_source(Transfer& transfer, uint32_t node) const;
   void add_network(Transfer& transfer, uint32_t from, uint32_t to) const;
+  // The last one to be added.
+  void add_cpus(Transfer& transfer, uint32_t node, double seconds_for_byte) const;
   void begin(const Transfer& transfer, double wait);
   void start_legs(uint32_t number);
   uint32_t keep(const Transfer& transfer);

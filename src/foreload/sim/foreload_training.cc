@@ -55,6 +55,7 @@ PolicySettings policy_of(const Scenario& scenario, uint64_t mean_bytes, uint32_t
   settings.window_bytes = cluster.staging - cluster.staging / 4;
   settings.ahead_bytes = cluster.staging / 4;
   settings.decode = cluster.preprocess.has_value();
+  settings.decoded_bytes = cluster.preprocessed;
   settings.peers = cluster.ranks > 1;
   settings.source_limiter = shared_among(cluster.ranks, best_in_flight(cluster.source, mean_bytes),
                                          settings.source_limiter);

@@ -108,6 +108,9 @@ void PolicyRank::carry(const action::OpenBatch& a) {
   batch.opened = a;
   batch.filled.assign(a.samples.size(), UINT64_MAX);
   batch.from.resize(a.samples.size());
+  // The loop has one besides.
+  batch.fresh = open_.size() + ready_.size() + 1 > slots_;
+  if (batch.fresh) ++slots_;
 }
 
 void PolicyRank::carry(const action::Read& a) {
@@ -194,8 +197,12 @@ void PolicyRank::decode_more() {
     const uint64_t token = to_decode_.begin()->second;
     to_decode_.erase(to_decode_.begin());
     ++decoding_;
-    const uint64_t sample = operations_[static_cast<uint32_t>(token)].sample;
-    cluster_.preprocess(settings_.policy.rank, settings_.plan->sizes()[sample], token);
+    const Operation& operation = operations_[static_cast<uint32_t>(token)];
+    const uint64_t bytes = settings_.plan->sizes()[operation.sample];
+    const auto batch = open_.find(operation.place.batch);
+    const bool fresh = batch != open_.end() && batch->second.fresh;
+    cluster_.preprocess(settings_.policy.rank, bytes,
+                        fresh ? bytes + settings_.policy.decoded_bytes : 0, token);
   }
 }
 

@@ -165,6 +165,7 @@ class PolicyRank {
     action::OpenBatch opened;
     std::vector<uint64_t> filled;  // samples whose bytes are there
     std::vector<Origin> from;
+    bool fresh = false;  // in memory that no batch was in before
   };
   struct TierContent {
     std::vector<bool> held;  // by sample
@@ -232,6 +233,7 @@ class PolicyRank {
   bool stopped_ = false;
   std::vector<std::function<void()>> missed_;  // while it was stopped
   std::unordered_map<uint64_t, OpenBatch> open_;
+  size_t slots_ = 0;  // batches that there is memory for
   std::vector<TierContent> tiers_;
   std::vector<bool> ahead_;  // samples whose next read from a tier counts as one from the source
   std::set<std::pair<BatchPlace, uint64_t>> to_decode_;  // with their tokens, the next one first

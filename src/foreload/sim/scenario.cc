@@ -21,19 +21,41 @@ struct Folder {
   std::filesystem::path operator()(const std::string& name) const { return folder / name; }
 };
 
-void use_device(Section& section, const std::filesystem::path& profile, DeviceKind kind,
-                DeviceSettings& device, std::optional<Curve>* write) {
+double seconds_for_byte(double rate) {
+  return rate > 0 ? 1 / rate : 0;
+}
+
+// Curves are of whole requests: their latency is in them.
+DeviceSettings as_settings(const DeviceProfile& device) {
+  return {device.curve, {}, seconds_for_byte(device.cpu_rate)};
+}
+
+// The device of the profile that the section means, if it means one.
+std::optional<DeviceProfile> find_device(Section& section, const std::filesystem::path& profile,
+                                         DeviceKind kind) {
   std::string name;
   section.text("device", name);
   if (section.failed() || profile.empty() || (name.empty() && section.has("curve"))) {
     if (!name.empty() && profile.empty() && !section.failed())
       section.complain("device", "give cluster.profile too, the file that has it");
+    return std::nullopt;
+  }
+  auto found = profiled_device(profile, name, kind);
+  if (found) return std::move(*found);
+  section.complain("device", found.error().message);
+  return std::nullopt;
+}
+
+// A disk writes by itself, memory is written by CPUs.
+void use_for_tier(const DeviceProfile& device, TierSettings& tier, ClusterSettings& cluster) {
+  tier.read = as_settings(device);
+  if (device.kind != DeviceKind::memory) {
+    if (device.write_rate > 0) tier.write = Curve::flat(device.write_rate);
     return;
   }
-  const auto found = profiled_device(profile, name, kind);
-  if (!found) return section.complain("device", found.error().message);
-  device.curve = found->curve;  // of whole requests: their latency is in it
-  if (write != nullptr && found->write_rate > 0) *write = Curve::flat(found->write_rate);
+  cluster.fresh_cpu = seconds_for_byte(device.write_rate);
+  tier.write_cpu = cluster.ranks_per_node > 1 ? seconds_for_byte(device.shared_write_rate)
+                                              : seconds_for_byte(device.write_rate);
 }
 
 void read_tier(Section& section, const std::filesystem::path& profile, ClusterSettings& cluster) {
@@ -41,8 +63,8 @@ void read_tier(Section& section, const std::filesystem::path& profile, ClusterSe
   tier.name = cluster.tiers.size() == 1 ? "memory" : "disk";
   section.text("name", tier.name);
   section.bytes("capacity", tier.capacity);
-  use_device(section, profile, tier.name == "memory" ? DeviceKind::memory : DeviceKind::disk,
-             tier.read, &tier.write);
+  const auto kind = tier.name == "memory" ? DeviceKind::memory : DeviceKind::disk;
+  if (const auto device = find_device(section, profile, kind)) use_for_tier(*device, tier, cluster);
   if (profile.empty() && !section.has("curve")) section.missing("curve");
   section.curve("curve", tier.read.curve);
   section.latency("latency", tier.read.latency);
@@ -61,7 +83,8 @@ void read_source(Section& section, const Folder& folder, const std::filesystem::
       return section.complain("run", "in this run nothing was read from the source");
     cluster.source.curve = Curve::flat(measured->source_rate);
   } else {
-    use_device(section, profile, DeviceKind::source, cluster.source, nullptr);
+    const auto device = find_device(section, profile, DeviceKind::source);
+    if (device) cluster.source = as_settings(*device);
     if (profile.empty() && !section.has("curve")) section.missing("curve");
   }
   section.curve("curve", cluster.source.curve);
@@ -83,7 +106,7 @@ void read_cluster(Section& section, const Folder& folder, ClusterSettings& clust
   if (!section.has("source") && !profile.empty()) {
     const auto found = profiled_device(profile, "", DeviceKind::source);
     if (!found) return section.complain("profile", found.error().message);
-    cluster.source = {found->curve, {}};
+    cluster.source = as_settings(*found);
   }
   section.section("network", [&](Section& network) {
     network.rate("rate", cluster.network);
@@ -97,6 +120,7 @@ void read_cluster(Section& section, const Folder& folder, ClusterSettings& clust
     preprocess.rate("rate", cluster.preprocess);
     preprocess.count("threads", cluster.preprocess_threads, 1, 1024);
     preprocess.count("cpus", cluster.preprocess_cpus, 0, 1024);
+    preprocess.bytes("bytes", cluster.preprocessed);
   });
 }
 

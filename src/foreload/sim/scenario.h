@@ -31,6 +31,7 @@ struct Latency {
 struct DeviceSettings {
   Curve curve = Curve::flat(1);  // readers against bytes per second of all of them together
   Latency latency;
+  double cpu = 0;  // CPU seconds for each byte that is read
 };
 
 // A level of a node's own storage; its ranks share it.
@@ -39,6 +40,7 @@ struct TierSettings {
   uint64_t capacity = 0;  // bytes of payload per node
   DeviceSettings read;
   std::optional<Curve> write;  // nothing: writing costs no time
+  double write_cpu = 0;        // CPU seconds for each byte that is written
   unsigned threads = 2;        // of each rank, that fill it; rivals only
 };
 
@@ -55,6 +57,8 @@ struct ClusterSettings {
   std::optional<double> preprocess;        // bytes per second of one thread; nothing: takes no time
   unsigned preprocess_threads = 2;         // of each rank
   unsigned preprocess_cpus = 0;            // of a node, for all of them; 0: one for each thread
+  uint64_t preprocessed = 0;               // bytes of a sample then
+  double fresh_cpu = 0;  // CPU seconds for each byte of batches in memory that was not used before
 
   uint32_t nodes() const { return (ranks + ranks_per_node - 1) / ranks_per_node; }
   uint32_t node_of(uint32_t rank) const { return rank / ranks_per_node; }
