@@ -30,6 +30,17 @@ TEST(ScaledDown, KeepsShareOfCachesAndSomeSteps) {
   EXPECT_GE(small->scenario.dataset.samples, 48u * 4 * job.training.batch_size);
 }
 
+TEST(ScaledDown, KeepsRoomForBatchesWithWhatBecomesOfThem) {
+  Scenario job = small_scenario(1, 10'000'000, 0);
+  job.dataset.samples = 200'000;
+  job.cluster.preprocessed = 600'000;
+  job.cluster.staging = uint64_t{1} << 30;
+  const auto small = scaled_down(job, 10'000);
+  ASSERT_TRUE(small);
+  ASSERT_GT(small->factor, 10u);
+  EXPECT_GE(small->scenario.cluster.staging, 8 * job.training.batch_size * 600'000);
+}
+
 TEST(ScaledDownStatistics, PredictsTheWholeJob) {
   for (const uint32_t ranks : {1u, 4u}) {
     for (const uint64_t memory : {20'000'000u, 200'000'000u, 900'000'000u}) {

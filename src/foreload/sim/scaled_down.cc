@@ -43,8 +43,9 @@ Result<ScaledDown> scaled_down(const Scenario& scenario, uint64_t most_reads) {
   dataset.samples = sizes.samples() / small.factor;
   for (TierSettings& tier : small.scenario.cluster.tiers) tier.capacity /= small.factor;
   uint64_t& staging = small.scenario.cluster.staging;
+  const uint64_t sample = sizes.mean() + scenario.cluster.preprocessed;
   staging = std::max(staging / small.factor,
-                     std::min(staging, kLeastBatchesAhead * training.batch_size * sizes.mean()));
+                     std::min(staging, kLeastBatchesAhead * training.batch_size * sample));
   return small;
 }
 
