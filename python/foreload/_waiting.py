@@ -64,8 +64,8 @@ class WaitWatch:
             return (
                 f"the loop waited {waited:.0%} of the epoch for decoding: all {self._threads} "
                 "threads were busy; more CPUs, smaller images, transforms.Decode(fast=True), or "
-                "foreload.transforms instead of a Python function (or workers='process' for it) would "
-                "help"
+                "foreload.transforms instead of a Python function (workers='process' for one) "
+                "would help"
             )
         return (
             f"the loop waited {waited:.0%} of the epoch for I/O: threads were busy {working:.0%} "
