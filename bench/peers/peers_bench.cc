@@ -5,7 +5,6 @@
 //   peers_bench [--bytes N] [--seconds S] [--in-flight N] [--json]
 // `run.py pair` compares the figure with ucx_perftest's on the same pair.
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "foreload/base/cpus.h"
 #include "foreload/peers/secret.h"
 #include "foreload/peers/transport.h"
 #include "foreload/peers/wire.h"
@@ -86,15 +86,6 @@ struct Figures {
   std::vector<double> latencies_us;  // of a request, one at a time
 };
 
-double processor_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 // Keeps so many requests under way for so long.
 Figures ask(const TransportSettings& settings, const Options& options) {
   std::vector<std::vector<std::byte>> slots(options.in_flight,
@@ -149,12 +140,12 @@ Figures ask(const TransportSettings& settings, const Options& options) {
   for (uint64_t i = 0; i < options.in_flight; ++i) request(i);
   ::usleep(200'000);  // warm
   const uint64_t before = replies;
-  const double processor_before = processor_seconds();
+  const double processor_before = cpu_seconds();
   const auto start = Clock::now();
   ::usleep(static_cast<useconds_t>(1e6 * options.seconds));
   figures.replies = replies - before;
   figures.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  figures.processor_seconds = processor_seconds() - processor_before;
+  figures.processor_seconds = cpu_seconds() - processor_before;
   asking = false;
   return figures;
 }

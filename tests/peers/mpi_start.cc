@@ -9,7 +9,6 @@
 //   lost      with --enable-recovery: rank 2 dies, the program ends MPI itself and is not held up
 // Returns 0 if all was as it should be.
 #include <mpi.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -21,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "foreload/base/cpus.h"
 #include "foreload/peers/transport.h"
 
 namespace foreload {
@@ -67,15 +67,9 @@ int start_own(bool stay_idle) {
     return failed("not all ranks greeted");
   }
   if (!stay_idle) return 0;
-  const auto processor = [] {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-  };
-  const double before = processor();
+  const double before = cpu_seconds();
   ::usleep(1'000'000);
-  const double share = processor() - before;
+  const double share = cpu_seconds() - before;
   std::printf("rank %u: %.1f %% of a processor while idle\n", settings.rank, 100 * share);
   return share < 0.3 ? 0 : failed("that is too much");
 }

@@ -2,6 +2,7 @@
 #include "foreload/base/cpus.h"
 
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cmath>
@@ -47,6 +48,12 @@ unsigned available_cpus() {
     count = std::max(1u, static_cast<unsigned>(CPU_COUNT(&set)));
   const unsigned limit = cgroup_limit();
   return limit == 0 ? count : std::min(count, limit);
+}
+
+double cpu_seconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 }  // namespace foreload

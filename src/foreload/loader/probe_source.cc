@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The source's part of the probe: real samples through the source that a run reads with.
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <array>
 #include <condition_variable>
@@ -15,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/cpus.h"
 #include "foreload/loader/catalog.h"
 #include "foreload/loader/probe.h"
 #include "foreload/loader/probe_level.h"
@@ -31,16 +30,6 @@ using namespace probing;
 // Of a large sample only the start is read, so that a level does not take minutes.
 constexpr uint64_t kMost = uint64_t{1} << 20;
 constexpr std::chrono::seconds kDeadline{20};
-
-// That this process has used so far, with all of its threads and those of the system for it.
-double cpu_seconds() {
-  rusage used{};
-  ::getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
 
 class SourceProbe {
  public:
