@@ -16,7 +16,8 @@ TEST(SparseStates, KeepWhatAMapKeeps) {
   SparseStates<uint8_t> states;
   std::map<uint64_t, uint8_t> expected;
   for (int i = 0; i < 20'000; ++i) {
-    const uint64_t sample = random() % 300;
+    const uint64_t largest = (uint64_t{1} << 56) - 2;
+    const uint64_t sample = i % 2 == 0 ? random() % 300 : largest - random() % 300;
     const auto value = static_cast<uint8_t>(random() % 3);
     states[sample] = value;
     expected[sample] = value;

@@ -147,8 +147,8 @@ class Policy {
   struct Entry {
     uint64_t sample;
     State state = State::waiting;
-    unsigned tries = 0;
     ReadEnd end = ReadEnd::ok;
+    unsigned tries = 0;
     RunTime first_try{0};
     RunTime asked = RunTime::max();  // when a peer was first to be asked for it
   };

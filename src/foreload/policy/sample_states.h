@@ -15,8 +15,8 @@
 
 namespace foreload {
 
-// A value by sample; those that have Value{} take no memory. An open hash table, of which nobody
-// can see the order.
+// A value of one byte by sample; those that have Value{} take no memory. An open hash table, of
+// which nobody can see the order. REQUIRES: samples below 2^56 - 1.
 template <class Value>
 class SparseStates {
  public:
@@ -46,10 +46,11 @@ class SparseStates {
   }
 
  private:
-  static constexpr uint64_t kNobody = UINT64_MAX;
+  static_assert(sizeof(Value) == 1);
+  static constexpr uint64_t kNobody = (uint64_t{1} << 56) - 1;
   struct Entry {
-    uint64_t sample = kNobody;
-    Value value{};
+    uint64_t sample : 56 = kNobody;
+    Value value : 8 = {};
   };
 
   uint64_t home(uint64_t sample) const { return mix64(sample) & (entries_.size() - 1); }
@@ -67,7 +68,7 @@ class SparseStates {
     if (2 * (used_ + 1) > entries_.size()) grow();
     Entry& entry = entries_[find(sample)];
     if (entry.sample == kNobody) ++used_;
-    entry = {sample, value};
+    entry = {sample & kNobody, value};
   }
   void erase(uint64_t sample) {
     if (used_ == 0) return;

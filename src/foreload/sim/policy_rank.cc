@@ -116,24 +116,22 @@ void PolicyRank::carry(const action::OpenBatch& a) {
 void PolicyRank::carry(const action::Read& a) {
   if (a.from.kind == Origin::Kind::peer) {
     expect(a.request,
-           keep({.request = a.request, .sample = a.sample, .place = a.place, .from = a.from}));
+           keep({.request = a.request, .sample = a.sample, .place = a.place, .where = a.from}));
     return send(
-        {.work = Work::ask, .request = a.request, .sample = a.sample, .peer = a.from.number}, 0);
+        {.work = Work::ask, .peer = a.from.number, .request = a.request, .sample = a.sample}, 0);
   }
   const Fate fate = world_.fate(settings_.policy.rank, a);
-  const uint64_t token = keep({.work = Work::read,
+  const uint64_t token = keep({.end = fate.end,
                                .request = a.request,
                                .sample = a.sample,
                                .place = a.place,
-                               .from = a.from,
-                               .end = fate.end,
-                               .begin = cluster_.now(),
-                               .deadline = seconds(a.deadline)});
+                               .where = a.from,
+                               .deadline = cluster_.now() + seconds(a.deadline)});
   expect(a.request, token);
   Operation& operation = operations_[static_cast<uint32_t>(token)];
   if (fate.hangs) {
     operation.end = ReadEnd::deadline;
-    if (a.from.kind == Origin::Kind::source) cluster_.wait(operation.deadline, token);
+    if (a.from.kind == Origin::Kind::source) cluster_.wait(seconds(a.deadline), token);
     return;
   }
   if (fate.delay > 0) {
@@ -146,13 +144,13 @@ void PolicyRank::carry(const action::Read& a) {
 void PolicyRank::start_read(uint64_t token) {
   Operation& operation = operations_[static_cast<uint32_t>(token)];
   operation.work = Work::read;
-  const bool from_tier = operation.from.kind == Origin::Kind::tier;
-  if (from_tier && !tiers_[operation.from.number].held[operation.sample])
+  const bool from_tier = operation.where.kind == Origin::Kind::tier;
+  if (from_tier && !tiers_[operation.where.number].held[operation.sample])
     operation.end = ReadEnd::missing;
   if (operation.end != ReadEnd::ok) return cluster_.wait(0, token);
   Place place;
   if (from_tier)
-    place = {Place::Kind::own, false, false, operation.from.number, settings_.policy.rank};
+    place = {Place::Kind::own, false, false, operation.where.number, settings_.policy.rank};
   cluster_.read(settings_.policy.rank, place, settings_.plan->sizes()[operation.sample], token);
 }
 
@@ -173,21 +171,21 @@ void PolicyRank::carry(const action::Cancel& a) {
   if (found == nullptr) return;
   found->request = UINT64_MAX;
   Operation& operation = operations_[found->operation];
-  if (operation.from.kind != Origin::Kind::peer) {
+  if (operation.where.kind != Origin::Kind::peer) {
     operation.cancelled = true;  // the device does not know, and goes on
     return;
   }
-  const uint32_t peer = operation.from.number;
+  const uint32_t peer = operation.where.number;
   free_.push_back(found->operation);
-  send({.work = Work::stop_asking, .request = a.request, .peer = peer}, 0);
+  send({.work = Work::stop_asking, .peer = peer, .request = a.request}, 0);
 }
 
 void PolicyRank::carry(const action::Decode& a) {
   const bool ok = world_.decodes(settings_.policy.rank, a);
   to_decode_.emplace(a.place, keep({.work = Work::decode,
+                                    .end = ok ? ReadEnd::ok : ReadEnd::undecodable,
                                     .sample = a.sample,
-                                    .place = a.place,
-                                    .end = ok ? ReadEnd::ok : ReadEnd::undecodable}));
+                                    .place = a.place}));
   decode_more();
 }
 
@@ -215,9 +213,9 @@ void PolicyRank::place(uint64_t sample, uint32_t tier) {
   const bool ok = world_.takes(settings_.policy.rank, sample, tier) && tiers_[tier].alive;
   cluster_.write(settings_.policy.rank, tier, settings_.plan->sizes()[sample],
                  keep({.work = Work::place,
-                       .sample = sample,
                        .end = ok ? ReadEnd::ok : ReadEnd::permanent,
-                       .tier = tier}));
+                       .sample = sample,
+                       .where = {Origin::Kind::tier, tier}}));
 }
 
 // Peers.
@@ -237,32 +235,32 @@ void PolicyRank::arrive(const Operation& message) {
 }
 
 void PolicyRank::carry(const action::Refuse& a) {
-  send({.work = Work::refuse, .request = a.request, .peer = a.rank}, 0);
+  send({.work = Work::refuse, .peer = a.rank, .request = a.request}, 0);
 }
 
 void PolicyRank::carry(const action::SendPush& a) {
-  send({.work = Work::push, .request = a.push, .sample = a.sample, .peer = a.rank},
+  send({.work = Work::push, .peer = a.rank, .request = a.push, .sample = a.sample},
        settings_.plan->sizes()[a.sample]);
 }
 
 void PolicyRank::carry(const action::TellUnread& a) {
-  send({.work = Work::push, .request = kNoPush, .sample = a.sample, .peer = a.rank}, 0);
+  send({.work = Work::push, .peer = a.rank, .request = kNoPush, .sample = a.sample}, 0);
 }
 
 void PolicyRank::carry(const action::AnswerPush& a) {
   send({.work = Work::answer_push,
-        .request = a.push,
         .end = a.end == PushEnd::kept ? ReadEnd::ok : ReadEnd::permanent,
-        .peer = a.rank},
+        .peer = a.rank,
+        .request = a.push},
        0);
 }
 
 void PolicyRank::carry(const action::Serve& a) {
   Operation serve{.work = Work::serve,
+                  .peer = a.rank,
                   .request = a.request,
                   .sample = a.sample,
-                  .tier = a.tier,
-                  .peer = a.rank};
+                  .where = {Origin::Kind::tier, a.tier}};
   if (!world_.serves(settings_.policy.rank, a.sample, a.tier)) drop(a.tier, a.sample);
   if (!tiers_[a.tier].held[a.sample]) {
     serve.end = ReadEnd::missing;
@@ -306,7 +304,6 @@ void PolicyRank::answered(uint64_t request, ReadEnd end) {
   Operation operation = operations_[found->operation];
   free_.push_back(found->operation);
   operation.end = end;
-  operation.begin = cluster_.now();
   end_read(operation);
 }
 
@@ -382,8 +379,8 @@ void PolicyRank::ended(uint64_t token) {
       return tell(event::EpochKnown{operation.sample, settings_.orders->epoch(operation.sample)});
     case Work::serve:
       if (operation.end == ReadEnd::ok) arrive(operation);
-      return tell(event::Served{operation.peer, operation.request, operation.sample, operation.tier,
-                                operation.end == ReadEnd::ok});
+      return tell(event::Served{operation.peer, operation.request, operation.sample,
+                                operation.where.number, operation.end == ReadEnd::ok});
     default:
       return arrive(operation);
   }
@@ -392,19 +389,19 @@ void PolicyRank::ended(uint64_t token) {
 void PolicyRank::end_read(const Operation& operation) {
   if (operation.cancelled) return;
   if (Pending* found = pending(operation.request)) found->request = UINT64_MAX;
-  const bool from_tier = operation.from.kind == Origin::Kind::tier;
-  const bool from_source = operation.from.kind == Origin::Kind::source;
+  const bool from_tier = operation.where.kind == Origin::Kind::tier;
+  const bool from_source = operation.where.kind == Origin::Kind::source;
   ReadEnd end = operation.end;
-  if (end == ReadEnd::ok && from_source && cluster_.now() - operation.begin > operation.deadline)
+  if (end == ReadEnd::ok && from_source && cluster_.now() > operation.deadline)
     end = ReadEnd::deadline;
-  if (from_tier && end == ReadEnd::missing) drop(operation.from.number, operation.sample);
+  if (from_tier && end == ReadEnd::missing) drop(operation.where.number, operation.sample);
   if (end == ReadEnd::ok) {
     if (from_source) source_bytes_ += settings_.plan->sizes()[operation.sample];
     const auto batch = open_.find(operation.place.batch);
     if (batch != open_.end()) {
       batch->second.filled[operation.place.index] = operation.sample;
       batch->second.from[operation.place.index] =
-          from_tier && ahead_[operation.sample] ? Origin{} : operation.from;
+          from_tier && ahead_[operation.sample] ? Origin{} : operation.where;
     }
     if (from_tier) ahead_[operation.sample] = false;
   }
@@ -412,13 +409,13 @@ void PolicyRank::end_read(const Operation& operation) {
 }
 
 void PolicyRank::end_place(const Operation& operation) {
-  TierContent& tier = tiers_[operation.tier];
+  TierContent& tier = tiers_[operation.where.number];
   const bool ok = operation.end == ReadEnd::ok && tier.alive;
   if (ok && !tier.held[operation.sample]) {
     tier.held[operation.sample] = true;
     tier.bytes += settings_.plan->sizes()[operation.sample];
   }
-  tell(event::Placed{operation.sample, operation.tier, ok});
+  tell(event::Placed{operation.sample, operation.where.number, ok});
 }
 
 }  // namespace foreload::sim

@@ -142,19 +142,18 @@ class PolicyRank {
     ping,
     pong,
   };
-  // Something on its way; tokens carry its number.
+  // Something on its way; tokens carry its number. There are millions: the order of members leaves
+  // no gaps.
   struct Operation {
     Work work = Work::read;
     bool cancelled = false;
+    ReadEnd end = ReadEnd::ok;
+    uint32_t peer = 0;
     uint64_t request = 0;
     uint64_t sample = kNoSample;  // or the epoch
     BatchPlace place;
-    Origin from;
-    ReadEnd end = ReadEnd::ok;
-    uint32_t tier = 0;
-    uint32_t peer = 0;
-    Time begin = 0;
-    Time deadline = 0;
+    Origin where;       // it is read, or placed
+    Time deadline = 0;  // of a read from the source
   };
   // A request under way. Requests' numbers are slots of the policy with a generation above.
   struct Pending {
@@ -224,7 +223,7 @@ class PolicyRank {
   const uint32_t timer_;
   std::vector<Action> actions_;
   bool carrying_ = false;
-  std::vector<Operation> operations_;
+  std::deque<Operation> operations_;
   std::vector<uint32_t> free_;
   std::vector<Pending> requests_;  // under way, by slot
   std::span<const std::unique_ptr<PolicyRank>> ranks_;
