@@ -469,24 +469,24 @@ TEST(Limiter, WaitsAfterItWasThrottledThenProbesAgain) {
 
 TEST(SharedLimiter, OneRankBeginsWithTheBestAndMayGoOn) {
   const Limiter::Settings alone{1, 64, 16};
-  EXPECT_EQ(shared_among(1, 5, alone).first, 5u);
-  EXPECT_EQ(shared_among(1, 500, alone).first, 64u);
-  EXPECT_EQ(shared_among(1, std::nullopt, alone).first, 16u);
+  EXPECT_EQ(shared_among(1, 5, BestOf::path, alone).first, 5u);
+  EXPECT_EQ(shared_among(1, 500, BestOf::path, alone).first, 64u);
+  EXPECT_EQ(shared_among(1, std::nullopt, BestOf::path, alone).first, 16u);
   for (const std::optional<double> best : {std::optional(5.0), std::optional<double>()})
-    EXPECT_EQ(shared_among(1, best, alone).most, 64u);
+    EXPECT_EQ(shared_among(1, best, BestOf::node, alone).most, 64u);
 }
 
 TEST(SharedLimiter, SeveralAreHeldToTheirPartOfTheBest) {
   const Limiter::Settings alone{1, 256, 8};
   for (const auto& [ranks, part] : {std::pair(4u, 8u), {5u, 7u}, {32u, 1u}, {1000u, 1u}}) {
-    const Limiter::Settings shared = shared_among(ranks, 32, alone);
+    const Limiter::Settings shared = shared_among(ranks, 32, BestOf::path, alone);
     EXPECT_EQ(shared.first, part);
     EXPECT_EQ(shared.most, part);
   }
 }
 
 TEST(SharedLimiter, WhoIsHeldToAPartTriesNoFewerUnlessTold) {
-  Limiter limiter(shared_among(4, 32, {1, 256, 8}));
+  Limiter limiter(shared_among(4, 32, BestOf::path, {1, 256, 8}));
   RunTime now{0};
   // Bandwidth is used up: the fewer a rank has, the less of it.
   const auto pass = [&](RunTime until, unsigned& least) {
@@ -508,11 +508,22 @@ TEST(SharedLimiter, WhoIsHeldToAPartTriesNoFewerUnlessTold) {
   EXPECT_EQ(limiter.limit(), 8u) << "does not come back";
 }
 
+TEST(SharedLimiter, WhatOneNodeFoundBestIsOnlyABeginning) {
+  const Limiter::Settings alone{1, 256, 8};
+  for (const auto& [ranks, best, first, most] :
+       {std::tuple(4u, 32, 8u, 64u), {64u, 32, 1u, 4u}, {2u, 400, 200u, 200u}}) {
+    const Limiter::Settings shared = shared_among(ranks, best, BestOf::node, alone);
+    EXPECT_EQ(shared.first, first);
+    EXPECT_EQ(shared.most, most);
+    EXPECT_TRUE(shared.tries_fewer);
+  }
+}
+
 TEST(SharedLimiter, WhereNobodyKnowsTheBestTheyShareTheMost) {
   const Limiter::Settings alone{1, 256, 8};
   for (const auto& [ranks, first, most] :
        {std::tuple(4u, 8u, 64u), {20u, 8u, 13u}, {64u, 4u, 4u}, {1000u, 4u, 4u}}) {
-    const Limiter::Settings shared = shared_among(ranks, std::nullopt, alone);
+    const Limiter::Settings shared = shared_among(ranks, std::nullopt, BestOf::path, alone);
     EXPECT_EQ(shared.first, first);
     EXPECT_EQ(shared.most, most);
   }

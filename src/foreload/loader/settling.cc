@@ -60,15 +60,10 @@ void settle_limiters(const LoaderSettings& settings, const MachineProfile& machi
                      const std::filesystem::path& root, uint32_t local, LoaderStart& start,
                      PolicySettings& policy) {
   policy.source_limiter.first = 8;
-  const Limiter::Settings unknown =
-      shared_among(settings.ranks, std::nullopt, policy.source_limiter);
   const auto best = best_concurrency(measured_at(machine, DeviceKind::source, root));
-  policy.source_limiter = shared_among(settings.ranks, best, policy.source_limiter);
-  // What one node measured may be the best of its own link, not of a source that serves many.
-  if (local < settings.ranks) {
-    policy.source_limiter.most = std::max(policy.source_limiter.most, unknown.most);
-    policy.source_limiter.tries_fewer = true;
-  }
+  policy.source_limiter =
+      shared_among(settings.ranks, best, local < settings.ranks ? BestOf::node : BestOf::path,
+                   policy.source_limiter);
   start.source_first = policy.source_limiter.first;
   policy.tier_limiters.resize(1 + settings.disks.size());
   policy.tier_limiters[0] = {256, 256, 256};  // memory: nothing to find out

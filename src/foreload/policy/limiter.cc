@@ -224,13 +224,18 @@ unsigned part_of(double best, uint32_t ranks, const Limiter::Settings& limiter) 
                                           static_cast<double>(limiter.most)));
 }
 
-Limiter::Settings shared_among(uint32_t ranks, std::optional<double> best,
+Limiter::Settings shared_among(uint32_t ranks, std::optional<double> best, BestOf whose,
                                Limiter::Settings alone) {
   Limiter::Settings part = alone;
   if (best) part.first = part_of(*best, ranks, alone);
-  if (ranks > 1) part.most = best ? part.first : std::max(kFew, (alone.most + ranks - 1) / ranks);
-  if (ranks > 1 && best) part.tries_fewer = false;
-  part.first = std::min(part.first, part.most);
+  if (ranks == 1) return part;
+  if (best && whose == BestOf::path) {
+    part.most = part.first;
+    part.tries_fewer = false;
+  } else {
+    part.most = std::max({kFew, (alone.most + ranks - 1) / ranks, best ? part.first : 0});
+    part.first = std::min(part.first, part.most);
+  }
   return part;
 }
 

@@ -113,11 +113,16 @@ class Limiter {
 // requests at a time best.
 unsigned part_of(double best, uint32_t ranks, const Limiter::Settings& limiter);
 
+// Whose best is known: that of the whole path, or only what one of several nodes got, which may be
+// the best of its own link.
+enum class BestOf : uint8_t { path, node };
+
 // Settings for one of several ranks on such a path. Each would find that more requests of its own
-// are faster, take that from the others, and wait for those. So, where the best is known, everybody
-// begins with its part and is held to it: not below it either, since trying fewer gives the others
-// what it takes, and tells nothing. Where it is not known, ranks share the most that one may have,
-// down to a few each. Of one rank only the beginning changes.
-Limiter::Settings shared_among(uint32_t ranks, std::optional<double> best, Limiter::Settings alone);
+// are faster, take that from the others, and wait for those. So, where the path's best is known,
+// everybody begins with its part and is held to it: not below it either, since trying fewer gives
+// the others what it takes, and tells nothing. Where it is not known, ranks share the most that one
+// may have, down to a few each. Of one rank only the beginning changes.
+Limiter::Settings shared_among(uint32_t ranks, std::optional<double> best, BestOf whose,
+                               Limiter::Settings alone);
 
 }  // namespace foreload

@@ -58,7 +58,7 @@ PolicySettings policy_of(const Scenario& scenario, uint64_t mean_bytes, uint32_t
   settings.decoded_bytes = cluster.preprocessed;
   settings.peers = cluster.ranks > 1;
   settings.source_limiter = shared_among(cluster.ranks, best_in_flight(cluster.source, mean_bytes),
-                                         settings.source_limiter);
+                                         BestOf::path, settings.source_limiter);
   for (size_t tier = 0; tier < cluster.tiers.size(); ++tier) {
     Limiter::Settings limiter = tier == 0 ? kMemoryLimiter : kDiskLimiter;
     if (tier > 0)
