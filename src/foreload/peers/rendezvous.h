@@ -3,8 +3,8 @@
 // Where ranks find each other at the start: a small store of keys and values that all of them can
 // reach. In a folder they share, at a TCP port that rank 0 serves, or over MPI; Python gives
 // torch's store in the same shape. Used while joining, and by `foreload read --in-step`; never on
-// the data path. Everybody who reaches it can read it: no secret belongs there. Any thread may call;
-// one object serves one call at a time.
+// the data path. Everybody who reaches it can read it: no secret belongs there. Any thread may
+// call; one object serves one call at a time.
 #pragma once
 
 #include <chrono>
