@@ -171,6 +171,20 @@ TEST_F(DecodingTest, ABadImageIsNamed) {
       << batch.error().message;
 }
 
+// With one sample the next epoch reads it again while this one is told that it cannot be decoded.
+TEST_F(DecodingTest, WhyIsSaidThoughTheSampleIsReadAgain) {
+  std::filesystem::remove_all(root_ / "data");
+  write_file(0, "this is no image");
+  for (int round = 0; round < 200; ++round) {
+    LoaderSettings with = decoding(20, 2);
+    with.batching = {1, false};
+    const auto batch = open(with)->next();
+    ASSERT_FALSE(batch);
+    ASSERT_NE(batch.error().message.find("not a JPEG or PNG image"), std::string::npos)
+        << batch.error().message;
+  }
+}
+
 TEST_F(DecodingTest, ABadImageIsSkippedAndItsPlaceFilled) {
   write_file(33, "this is no image");
   LoaderSettings with = decoding(2, 2);

@@ -366,20 +366,21 @@ void Engine::carry(action::Deliver& a) {
 }
 
 void Engine::carry(action::Fail& a) {
-  const auto found = last_error_.find(a.sample);
-  const std::string what = found == last_error_.end() ? "it cannot be read" : found->second;
-  failures_.emplace(
-      a.place.batch,
-      Error{ErrorKind::unreadable,
-            a.end == ReadEnd::undecodable
-                ? fmt::format("cannot decode sample {} ({}): {}. {}", a.sample,
-                              name_of_sample(a.sample), what, remedy_for(a.end))
-                : fmt::format("cannot read sample {} ({}): {} after {} {} over {:.1f} s; last good "
-                              "copy: none. {}",
-                              a.sample, name_of_sample(a.sample), what, a.tries,
-                              a.tries == 1 ? "try" : "tries",
-                              std::chrono::duration<double>(a.since_first_try).count(),
-                              remedy_for(a.end))});
+  std::string message;
+  if (a.end == ReadEnd::undecodable) {
+    message =
+        fmt::format("cannot decode sample {} ({}): {}. {}", a.sample, name_of_sample(a.sample),
+                    open_.at(a.place.batch).undecoded[a.place.index], remedy_for(a.end));
+  } else {
+    const auto found = last_error_.find(a.sample);
+    message = fmt::format(
+        "cannot read sample {} ({}): {} after {} {} over {:.1f} s; last good copy: none. {}",
+        a.sample, name_of_sample(a.sample),
+        found == last_error_.end() ? "it cannot be read" : found->second, a.tries,
+        a.tries == 1 ? "try" : "tries", std::chrono::duration<double>(a.since_first_try).count(),
+        remedy_for(a.end));
+  }
+  failures_.emplace(a.place.batch, Error{ErrorKind::unreadable, std::move(message)});
 }
 
 void Engine::carry(action::Skip& a) {

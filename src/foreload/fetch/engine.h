@@ -177,7 +177,8 @@ class Engine {
     std::shared_ptr<Slot> decoded;  // one range for all samples
     // Samples given to hands and not decoded yet.
     std::shared_ptr<std::atomic<uint32_t>> decoding = std::make_shared<std::atomic<uint32_t>>(0);
-    std::vector<Transform::Sample> apart;  // where sizes differ
+    std::vector<Transform::Sample> apart;       // where sizes differ
+    std::map<uint32_t, std::string> undecoded;  // why, by place
 
     // What keeps the memory of a place.
     std::shared_ptr<const void> keeper_of(uint32_t index) const;
