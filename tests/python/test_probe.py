@@ -117,6 +117,17 @@ def test_source_and_disk_may_be_named(run: Run, images: Path, tmp_path: Path) ->
     assert (source["kind"], source["path"]) == ("source", str(tmp_path))
 
 
+def has_a_file_without_a_name(process: int, folder: Path) -> bool:
+    for entry in Path(f"/proc/{process}/fd").iterdir():
+        try:
+            name = os.readlink(entry)
+        except FileNotFoundError:  # closed meanwhile
+            continue
+        if str(folder) in name and "(deleted)" in name:
+            return True
+    return False
+
+
 def test_interrupted_probe_leaves_nothing(program: str, scratch: Path, tmp_path: Path) -> None:
     child = subprocess.Popen(
         [program, "probe", scratch, "--seconds", "1", "--save", tmp_path / "profile.json"],
@@ -126,11 +137,7 @@ def test_interrupted_probe_leaves_nothing(program: str, scratch: Path, tmp_path:
     )
     # The space of the file without a name shows that the disk is being written to or read.
     deadline = time.monotonic() + 60
-    while not any(
-        "(deleted)" in os.readlink(entry) and str(scratch) in os.readlink(entry)
-        for entry in Path(f"/proc/{child.pid}/fd").iterdir()
-        if entry.is_symlink()
-    ):
+    while not has_a_file_without_a_name(child.pid, scratch):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert list(scratch.iterdir()) == []
