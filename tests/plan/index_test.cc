@@ -172,6 +172,7 @@ TEST_F(IndexTest, PlainRoundTripKeepsEverything) {
   EXPECT_EQ(index.object_name(2), "dog/1.jpg");
   EXPECT_EQ(index.object_size(2), 300u);
   EXPECT_EQ(index.object_version(2), 13u);
+  EXPECT_EQ(index.sample_version(2), 13u);
   EXPECT_EQ(index.label(1), 0u);
   EXPECT_EQ(index.label(2), 1u);
   EXPECT_EQ(index.part_count(2), 1u);

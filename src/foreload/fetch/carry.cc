@@ -247,10 +247,6 @@ void Engine::carry(action::Place& a) {
   place(a.tier, a.sample, bytes, std::move(keeper), false);
 }
 
-uint64_t Engine::version_of(uint64_t sample) const {
-  return parts_.index->object_version(parts_.index->part(sample, 0).object);
-}
-
 uint64_t Engine::disk_job(DiskJob::Kind kind, uint64_t number) {
   disk_jobs_[next_disk_job_] = {kind, number};
   return next_disk_job_++;
@@ -268,7 +264,8 @@ void Engine::place(uint32_t number, uint64_t sample, std::span<const std::byte> 
     };
   } else {
     job = [disk = tier.disk.get(), id = disk_job(DiskJob::Kind::write, sample), sample,
-           version = version_of(sample), bytes, keeper = std::move(keeper)]() mutable {
+           version = parts_.index->sample_version(sample), bytes,
+           keeper = std::move(keeper)]() mutable {
       disk->write(
           {id, sample, version, bytes.data(), bytes.size(), checksum64(bytes), std::move(keeper)});
     };

@@ -268,7 +268,7 @@ void Engine::handle(message::Decoded& decoded) {
   const auto batch = open_.find(decoded.place.batch);
   if (batch == open_.end()) return;  // closed by a seek
   if (decoded.apart) batch->second.apart[decoded.place.index] = std::move(*decoded.apart);
-  if (decoded.error) batch->second.undecoded[decoded.place.index] = *decoded.error;
+  if (decoded.error) batch->second.undecoded[decoded.place.index] = std::move(*decoded.error);
   {
     std::lock_guard lock(mutex_);
     ++stats_.decoded_samples;

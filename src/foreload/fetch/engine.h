@@ -255,7 +255,6 @@ class Engine {
   using PushKey = std::pair<uint32_t, uint64_t>;  // rank and number of a push to this rank
 
   uint64_t disk_job(DiskJob::Kind kind, uint64_t number);
-  uint64_t version_of(uint64_t sample) const;
   void place(uint32_t tier, uint64_t sample, std::span<const std::byte> bytes,
              std::shared_ptr<const void> keeper, bool for_peer);
   void read_neighbour(const action::Read& a, std::span<std::byte> into,

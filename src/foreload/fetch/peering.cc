@@ -38,9 +38,9 @@ void Engine::handle(message::ReadForPeer& read) {
   const auto found = serving_.find(read.serving);
   const Serving& serving = found->second;
   if (read.ok) {
-    parts_.peers->reply(
-        serving.rank, serving.request, read.serving,
-        {serving.memory->range(0), serving.memory, version_of(serving.sample), read.checksum});
+    parts_.peers->reply(serving.rank, serving.request, read.serving,
+                        {serving.memory->range(0), serving.memory,
+                         parts_.index->sample_version(serving.sample), read.checksum});
     return;  // the rest when it has left
   }
   const Serving done = std::move(found->second);
@@ -65,7 +65,8 @@ void Engine::handle(message::PeerSent& sent) {
 void Engine::carry(action::HoldPush& a) {
   const OpenBatch& batch = open_.at(a.place.batch);
   const std::span<const std::byte> bytes = batch.ranges[a.place.index];
-  pushes_[a.push] = {bytes, batch.keeper_of(a.place.index), version_of(a.sample), 0};
+  pushes_[a.push] = {bytes, batch.keeper_of(a.place.index), parts_.index->sample_version(a.sample),
+                     0};
 }
 
 void Engine::carry(action::SendPush& a) {
@@ -148,7 +149,7 @@ void Engine::handle(message::PeerMessage& message) {
     if (found == pending_.end() || found->second.origin != Origin{Origin::Kind::peer, message.from})
       return;
     const bool ok = reply->status == wire::ReplyStatus::here && message.intact &&
-                    reply->version == version_of(found->second.sample);
+                    reply->version == parts_.index->sample_version(found->second.sample);
     if (reply->status == wire::ReplyStatus::here && !message.intact) {
       std::lock_guard lock(mutex_);
       ++stats_.corrupt_copies;
@@ -160,7 +161,7 @@ void Engine::handle(message::PeerMessage& message) {
       return parts_.peers->answer_push(message.from, push->push, PushEnd::refused);
     if (push->push == kNoPush)
       return tell(event::PeerPush{message.from, push->sample, kNoPush, false});
-    const bool good = message.intact && push->version == version_of(push->sample);
+    const bool good = message.intact && push->version == parts_.index->sample_version(push->sample);
     if (good) pushed_[{message.from, push->push}] = {message.bytes, std::move(message.keeper)};
     if (!message.intact) {
       std::lock_guard lock(mutex_);

@@ -57,10 +57,6 @@ Result<void> check_sizes(const DatasetIndex& index) {
   return {};
 }
 
-uint64_t version_of(const DatasetIndex& index, uint64_t sample) {
-  return index.object_version(index.part(sample, 0).object);
-}
-
 Job job_of(const LoaderSettings& settings, const Sizes& sizes) {
   Job job;
   job.order = settings.order;
@@ -86,7 +82,7 @@ std::vector<Held> held_on(const std::vector<EngineTier>& tiers, const DatasetInd
   std::vector<Held> held;
   for (uint32_t tier = 1; tier < tiers.size(); ++tier) {
     for (const DiskEntry& entry : tiers[tier].disk->found()) {
-      if (entry.sample < index.samples() && entry.version == version_of(index, entry.sample) &&
+      if (entry.sample < index.samples() && entry.version == index.sample_version(entry.sample) &&
           entry.size == index.sample_size(entry.sample))
         held.push_back({entry.sample, rank, tier});
     }
@@ -260,7 +256,7 @@ void Opening::keep_what_is_planned() {
   for (uint32_t tier = 1; tier < parts_.tiers.size(); ++tier) {
     parts_.tiers[tier].disk->keep([&](uint64_t sample, uint64_t version) {
       return sample < index().samples() && keeps_on(plan(), settings_, sample, tier) &&
-             version == version_of(index(), sample);
+             version == index().sample_version(sample);
     });
   }
   parts_.held = std::move(held_);

@@ -306,6 +306,10 @@ Part DatasetIndex::part(uint64_t sample, size_t i) const {
   return {part.object, part.offset, part.length, storage_->part_names[part.name]};
 }
 
+uint64_t DatasetIndex::sample_version(uint64_t sample) const {
+  return object_version(part(sample, 0).object);
+}
+
 uint64_t DatasetIndex::sample_size(uint64_t sample) const {
   assert(sample < samples());
   if (storage_->plain) return storage_->object_sizes[sample];
