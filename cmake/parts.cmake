@@ -9,6 +9,10 @@ target_compile_options(foreload_flags INTERFACE -Wall -Wextra -Wpedantic -Wshado
 # Warnings that g++ gets wrong: 12 and 13 about members of variants that are moved, 13 about fmt 9.
 target_compile_options(foreload_flags INTERFACE -Wno-maybe-uninitialized -Wno-array-bounds
                                                 -Wno-stringop-overflow)
+if(FORELOAD_UNITY)
+  # Members of unnamed namespaces are fine: a unity file is included nowhere.
+  target_compile_options(foreload_flags INTERFACE -Wno-subobject-linkage)
+endif()
 if(FORELOAD_WERROR)
   target_compile_options(foreload_flags INTERFACE -Werror)
 endif()

@@ -5,7 +5,7 @@ target_compile_definitions(peers_test
   PRIVATE FORELOAD_TEST_COMPONENTS="$<TARGET_FILE_DIR:foreload_peers>")
 if(TARGET foreload_ucx)
   add_executable(peers_ucx_rank peers/ucx_rank.cc)
-  target_link_libraries(peers_ucx_rank PRIVATE foreload_peers foreload_flags fmt::fmt-header-only)
+  target_link_libraries(peers_ucx_rank PRIVATE foreload_peers foreload_flags foreload_fmt)
   add_dependencies(peers_test foreload_ucx peers_ucx_rank)
   # Tags and frames are tested one by one.
   find_package(OpenSSL 3 QUIET COMPONENTS Crypto)
@@ -25,7 +25,7 @@ if(TARGET foreload_mpi AND MPIEXEC_EXECUTABLE AND NOT FORELOAD_SANITIZE)
       PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX
               FORELOAD_TEST_COMPONENTS="$<TARGET_FILE_DIR:foreload_peers>")
     target_link_libraries(peers_mpi_${name} PRIVATE foreload_peers foreload_flags GTest::gtest
-                                                    fmt::fmt-header-only ${MPI_mpi_LIBRARY})
+                                                    foreload_fmt ${MPI_mpi_LIBRARY})
     add_dependencies(peers_mpi_${name} foreload_mpi)
   endforeach()
   set(mpirun ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca btl self,vader,tcp)

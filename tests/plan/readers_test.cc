@@ -33,14 +33,14 @@ std::map<std::pair<uint64_t, uint32_t>, uint32_t> counts_from_lists(uint64_t sam
   return counts;
 }
 
-struct Case {
+struct ReadersCase {
   uint64_t samples;
   uint32_t ranks;
   Pad pad;
   uint64_t start;
 };
 
-class TallyOf : public testing::TestWithParam<Case> {};
+class TallyOf : public testing::TestWithParam<ReadersCase> {};
 
 TEST_P(TallyOf, AgreesWithTheReadingLists) {
   const auto [samples, ranks, pad, start] = GetParam();
@@ -69,12 +69,12 @@ TEST_P(TallyOf, AgreesWithTheReadingLists) {
 
 INSTANTIATE_TEST_SUITE_P(
     Jobs, TallyOf,
-    testing::Values(Case{1, 1, Pad::repeat, 0}, Case{1, 7, Pad::repeat, 0},
-                    Case{1, 7, Pad::truncate, 0}, Case{3, 300, Pad::repeat, 0},
-                    Case{200, 3, Pad::repeat, 0}, Case{200, 3, Pad::truncate, 0},
-                    Case{200, 3, Pad::repeat, 77}, Case{200, 3, Pad::truncate, 200},
-                    Case{1000, 255, Pad::repeat, 0}, Case{1000, 256, Pad::repeat, 0},
-                    Case{10, 70'000, Pad::repeat, 0}));
+    testing::Values(ReadersCase{1, 1, Pad::repeat, 0}, ReadersCase{1, 7, Pad::repeat, 0},
+                    ReadersCase{1, 7, Pad::truncate, 0}, ReadersCase{3, 300, Pad::repeat, 0},
+                    ReadersCase{200, 3, Pad::repeat, 0}, ReadersCase{200, 3, Pad::truncate, 0},
+                    ReadersCase{200, 3, Pad::repeat, 77}, ReadersCase{200, 3, Pad::truncate, 200},
+                    ReadersCase{1000, 255, Pad::repeat, 0}, ReadersCase{1000, 256, Pad::repeat, 0},
+                    ReadersCase{10, 70'000, Pad::repeat, 0}));
 
 TEST(ReaderTable, IsTheSameForAnyNumberOfThreads) {
   const auto order = std::move(*make_order(OrderKind::torch, 5000, 3));

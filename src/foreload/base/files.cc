@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -31,6 +32,10 @@ int sync_folder(int folder) {
 }
 
 }  // namespace
+
+std::string system_message(int error) {
+  return std::generic_category().message(error);
+}
 
 int write_all(int fd, std::span<const std::byte> bytes) {
   // Linux writes at most 2 GiB at once in any case.

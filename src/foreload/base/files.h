@@ -7,8 +7,12 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 
 namespace foreload {
+
+// What the system says about an errno value.
+std::string system_message(int error);
 
 // Writes everything, however often that takes.
 int write_all(int fd, std::span<const std::byte> bytes);

@@ -15,13 +15,13 @@
 namespace foreload::cli {
 namespace {
 
-struct Options {
+struct AdviseOptions {
   std::string scenario;
   std::string policy;
   bool json = false;
 };
 
-Result<int> run(const Options& options) {
+Result<int> run_advise(const AdviseOptions& options) {
   FORELOAD_TRY(const sim::ScenarioFile file, sim::ScenarioFile::load(options.scenario));
   FORELOAD_TRY(const sim::Scenario scenario, file.read());
   std::optional<ProgressBar> bar(std::in_place, "simulating");
@@ -34,13 +34,13 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 Run add_advise(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AdviseOptions>();
   CLI::App* verb =
       app.add_subcommand("advise", "Say what limits a job and what to buy, from simulations");
   verb->add_option("scenario", options->scenario, "a JSON file, see docs/simulator.md")->required();
   verb->add_option("--policy", options->policy, "under this policy (foreload)");
   verb->add_flag("--json", options->json, "print one JSON object");
-  return [options] { return run(*options); };
+  return [options] { return run_advise(*options); };
 }
 
 }  // namespace foreload::cli

@@ -25,7 +25,7 @@
 namespace foreload::cli {
 namespace {
 
-struct Options {
+struct LaunchOptions {
   std::string ranks;
   std::vector<std::string> command;
 };
@@ -77,7 +77,7 @@ Result<pid_t> start(const std::vector<std::string>& command,
   return process;
 }
 
-Result<int> run(const Options& options) {
+Result<int> run_launch(const LaunchOptions& options) {
   FORELOAD_TRY(const uint32_t ranks, parse_ranks(options.ranks));
   FORELOAD_TRY(const uint16_t port, free_port());
   FORELOAD_TRY(const JobSecret secret, draw_secret());
@@ -120,7 +120,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 Run add_launch(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LaunchOptions>();
   CLI::App* verb =
       app.add_subcommand("launch", "Start several ranks of a job on this machine, to try it");
   verb->add_option("-n,--ranks", options->ranks, "how many")->required();
@@ -129,7 +129,7 @@ Run add_launch(CLI::App& app) {
   verb->positionals_at_end();
   verb->footer(
       "Example: foreload launch -n 4 -- foreload read /data/train --epochs 2 --memory 1GiB");
-  return [options] { return run(*options); };
+  return [options] { return run_launch(*options); };
 }
 
 }  // namespace foreload::cli

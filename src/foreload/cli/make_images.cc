@@ -19,7 +19,7 @@
 namespace foreload::cli {
 namespace {
 
-struct Options {
+struct MakeImagesOptions {
   std::string folder;
   std::string count = "1000";
   std::string mean_size = "110KiB";
@@ -40,7 +40,7 @@ Result<ImageSize> parse_pixels(const std::string& text) {
   return ImageSize{static_cast<uint32_t>(width), static_cast<uint32_t>(height)};
 }
 
-Result<int> run(const Options& options) {
+Result<int> run_make_images(const MakeImagesOptions& options) {
   PhotoSetSettings settings;
   FORELOAD_TRY(settings.count, parse_count("--count", options.count, 1));
   FORELOAD_TRY(settings.classes, parse_count("--classes", options.classes, 1));
@@ -86,7 +86,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 Run add_make_images(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MakeImagesOptions>();
   CLI::App* verb = app.add_subcommand("make-images", "Make a data set of photo-like JPEG files");
   verb->add_option("folder", options->folder, "where to: a new or empty folder")->required();
   verb->add_option("--count", options->count, "number of files (1000)");
@@ -97,7 +97,7 @@ Run add_make_images(CLI::App& app) {
   verb->add_option("--classes", options->classes, "number of class folders (10)");
   verb->add_option("--seed", options->seed, "the same seed gives the same files (0)");
   verb->add_flag("--json", options->json, "print one JSON object");
-  return [options] { return run(*options); };
+  return [options] { return run_make_images(*options); };
 }
 
 }  // namespace foreload::cli

@@ -16,7 +16,7 @@
 namespace foreload::cli {
 namespace {
 
-struct Options {
+struct OrderOptions {
   std::string samples;
   std::string ranks = "1";
   std::string rank = "0";
@@ -29,7 +29,7 @@ struct Options {
   bool json = false;
 };
 
-Result<int> run(const Options& options) {
+Result<int> run_order(const OrderOptions& options) {
   FORELOAD_TRY(const uint64_t samples, parse_count("--samples", options.samples, 1));
   FORELOAD_TRY(const uint32_t ranks, parse_ranks(options.ranks));
   FORELOAD_TRY(const uint64_t rank, parse_count("--rank", options.rank));
@@ -73,7 +73,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 Run add_order(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<OrderOptions>();
   CLI::App* verb = app.add_subcommand("order", "Print the samples a rank reads, in order");
   verb->add_option("--samples", options->samples, "samples in the data set")->required();
   verb->add_option("--ranks", options->ranks, "ranks of the job (1)");
@@ -88,7 +88,7 @@ Run add_order(CLI::App& app) {
                    "samples of the epoch that all ranks together have consumed already (0)");
   verb->add_option("--limit", options->limit, "print only the first ones");
   verb->add_flag("--json", options->json, "print one JSON list");
-  return [options] { return run(*options); };
+  return [options] { return run_order(*options); };
 }
 
 }  // namespace foreload::cli

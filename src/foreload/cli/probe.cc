@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ProbeOptions {
   std::vector<std::string> paths;
   std::vector<std::string> sources;
   std::vector<std::string> disks;
@@ -42,7 +42,7 @@ struct Target {
   fs::path path;
 };
 
-Result<std::vector<Target>> targets_of(const Options& options,
+Result<std::vector<Target>> targets_of(const ProbeOptions& options,
                                        const std::vector<std::string>& extensions) {
   std::vector<Target> targets{{DeviceKind::memory, {}}};
   const auto add = [&targets](DeviceKind kind, const std::string& path) -> Result<void> {
@@ -72,7 +72,7 @@ Result<MachineProfile> profile_before(const fs::path& file) {
   return profile;
 }
 
-Result<fs::path> file_to_save(const Options& options) {
+Result<fs::path> file_to_save(const ProbeOptions& options) {
   if (!options.save.empty()) return fs::path(options.save);
   fs::path file = default_profile_file();
   if (file.empty())
@@ -122,7 +122,7 @@ void print_row(const DeviceProfile& device) {
   std::fflush(stdout);
 }
 
-Result<int> run(const Options& options) {
+Result<int> run_probe(const ProbeOptions& options) {
   ProbeSettings settings;
   FORELOAD_TRY(const double seconds, parse_rate("--seconds", options.seconds));
   settings.time = std::chrono::duration<double>(seconds);
@@ -158,7 +158,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 Run add_probe(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProbeOptions>();
   CLI::App* verb = app.add_subcommand(
       "probe", "Measure memory, disks and sources, and keep it for runs to start from");
   verb->add_option("paths", options->paths,
@@ -174,7 +174,7 @@ Run add_probe(CLI::App& app) {
       "--save", options->save,
       "file to save to (~/.cache/foreload/profile.json); devices measured before stay");
   verb->add_flag("--json", options->json, "print the profile as JSON");
-  return [options] { return run(*options); };
+  return [options] { return run_probe(*options); };
 }
 
 }  // namespace foreload::cli

@@ -36,7 +36,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct ReadOptions {
   std::string dataset;
   std::string extensions;
   std::string index;
@@ -95,7 +95,7 @@ Result<double> parse_milliseconds(std::string_view option, const std::string& te
 }
 
 // Makes the source as slow as asked for, to see on a fast disk what slow storage would do.
-Result<void> shape(const Options& options, LoaderSettings& settings) {
+Result<void> shape(const ReadOptions& options, LoaderSettings& settings) {
   FORELOAD_TRY(const uint64_t bandwidth,
                parse_size("--source-bandwidth", options.source_bandwidth));
   FORELOAD_TRY(const double latency,
@@ -110,7 +110,7 @@ Result<void> shape(const Options& options, LoaderSettings& settings) {
   return {};
 }
 
-Result<LoaderSettings> settings_of(const Options& options) {
+Result<LoaderSettings> settings_of(const ReadOptions& options) {
   LoaderSettings settings;
   settings.dataset = options.dataset;
   settings.extensions = image_extensions();
@@ -201,7 +201,7 @@ void print_epoch(const EpochStats& epoch, const std::string& digest) {
 }
 
 // Budgets are the node's: its ranks share them.
-Result<void> take_part(const Options& options, LoaderSettings& settings) {
+Result<void> take_part(const ReadOptions& options, LoaderSettings& settings) {
   FORELOAD_TRY(const JobRanks ranks, ranks_from_environment());
   settings.rank = ranks.rank;
   settings.ranks = ranks.ranks;
@@ -223,7 +223,7 @@ std::string file_of_rank(const std::string& file, uint32_t rank, uint32_t ranks)
   return ranks == 1 ? file : fmt::format("{}.{}", file, rank);
 }
 
-Result<int> run(const Options& options) {
+Result<int> run_read(const ReadOptions& options) {
   FORELOAD_TRY(LoaderSettings settings, settings_of(options));
   FORELOAD_CHECK(take_part(options, settings));
   const uint32_t rank = settings.rank, ranks = settings.ranks;
@@ -318,7 +318,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 Run add_read(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReadOptions>();
   CLI::App* verb =
       app.add_subcommand("read", "Read a data set as a training loop would, and say how it went");
   verb->add_option("dataset", options->dataset, "a folder of samples, or a file list")->required();
@@ -364,7 +364,7 @@ Run add_read(CLI::App& app) {
                    "seconds of silence until another rank is given up (10)");
   verb->add_flag("--no-digest", options->no_digest, "do not checksum what was delivered");
   verb->add_flag("--json", options->json, "print one JSON object");
-  return [options] { return run(*options); };
+  return [options] { return run_read(*options); };
 }
 
 }  // namespace foreload::cli

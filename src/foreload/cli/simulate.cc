@@ -19,7 +19,7 @@
 namespace foreload::cli {
 namespace {
 
-struct Options {
+struct SimulateOptions {
   std::string scenario;
   std::vector<std::string> policies;
   std::vector<std::string> sets;
@@ -39,7 +39,7 @@ Result<std::pair<std::string, std::string>> split(std::string_view option,
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
-Result<std::vector<std::string>> policies_of(const Options& options) {
+Result<std::vector<std::string>> policies_of(const SimulateOptions& options) {
   std::vector<std::string> policies;
   const std::vector<std::string> known = sim::policy_names();
   for (const std::string& policy : options.policies) {
@@ -51,7 +51,7 @@ Result<std::vector<std::string>> policies_of(const Options& options) {
   return policies;
 }
 
-Result<int> run(const Options& options) {
+Result<int> run_simulate(const SimulateOptions& options) {
   FORELOAD_TRY(sim::ScenarioFile file, sim::ScenarioFile::load(options.scenario));
   for (const std::string& text : options.sets) {
     FORELOAD_TRY(const auto change, split("--set", text));
@@ -84,7 +84,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 Run add_simulate(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SimulateOptions>();
   CLI::App* verb = app.add_subcommand(
       "simulate", "Say how long a job would take on a cluster, policy by policy");
   verb->add_option("scenario", options->scenario, "a JSON file, see docs/simulator.md")->required();
@@ -96,7 +96,7 @@ Run add_simulate(CLI::App& app) {
       ->allow_extra_args(false);
   verb->add_option("--plot", options->plot, "draw times, stalls and sweeps to a PNG or SVG file");
   verb->add_flag("--json", options->json, "print one JSON object");
-  return [options] { return run(*options); };
+  return [options] { return run_simulate(*options); };
 }
 
 }  // namespace foreload::cli

@@ -15,7 +15,7 @@
 namespace foreload {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 bool are_numbers(const Json& json, const char* key) {
   return json.contains(key) && json[key].is_array() &&

@@ -12,7 +12,7 @@
 namespace foreload {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 std::string host_name(const std::string& given) {
   if (!given.empty()) return given;

@@ -19,6 +19,7 @@
 
 #include "foreload/base/hash.h"
 #include "foreload/base/random.h"
+#include "foreload/base/text.h"
 #include "foreload/loader/probe_level.h"
 #include "foreload/tiers/memory.h"
 #include "foreload/tiers/memory_limit.h"
@@ -85,13 +86,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace probing;
-
-std::string lower_case(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
 
 bool is_sample(const fs::path& file, const std::vector<std::string>& extensions) {
   if (extensions.empty()) return true;

@@ -9,19 +9,13 @@
 #include <fmt/format.h>
 
 #include "foreload/base/hash.h"
+#include "foreload/base/text.h"
 #include "foreload/loader/dataset.h"
 
 namespace foreload {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string lower_case(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
 
 fs::path file_name(const fs::path& cache, const fs::path& dataset,
                    const std::vector<std::string>& extensions,

@@ -10,7 +10,6 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -37,10 +36,6 @@ class FileDescriptor {
  private:
   int fd_;
 };
-
-std::string system_message(int error) {
-  return std::generic_category().message(error);
-}
 
 // The flaw_in_...() functions below say what is wrong with an index, null if nothing is. They run
 // in this order, each relies on those before it, and together they are what lets the accessors do

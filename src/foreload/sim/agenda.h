@@ -17,6 +17,9 @@ namespace foreload::sim {
 using Time = double;
 inline constexpr Time kNever = std::numeric_limits<Time>::infinity();
 
+// Wakes between two reports of progress.
+inline constexpr uint64_t kWakesPerReport = 1 << 16;
+
 class Agenda {
  public:
   // A new slot, or one that was removed before, with no time set.

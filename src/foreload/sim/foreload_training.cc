@@ -16,7 +16,6 @@
 namespace foreload::sim {
 namespace {
 
-constexpr uint64_t kWakesPerReport = 1 << 16;
 constexpr uint64_t kComputed = uint64_t{1} << 62;  // tokens of the loops; the rank besides
 
 // Reads in flight that production begins with and allows at most.

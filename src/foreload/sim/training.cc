@@ -11,8 +11,6 @@
 namespace foreload::sim {
 namespace {
 
-// Wakes of the agenda between two reports of progress.
-constexpr uint64_t kWakesPerReport = 1 << 16;
 constexpr uint64_t kMostBatchesAhead = 2;  // the one being computed, and the next
 
 // Ready times that stand for a state.

@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/files.h"
 #include "foreload/base/hash.h"
 #include "foreload/sources/folder.h"
 #include "foreload/sources/parallel_loop.h"
@@ -27,10 +28,6 @@ namespace foreload {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string system_message(int error) {
-  return std::generic_category().message(error);
-}
 
 Result<std::string> text_of(const fs::path& list) {
   const auto cannot_read = [&list](int error) {

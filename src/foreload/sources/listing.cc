@@ -14,7 +14,6 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -22,6 +21,8 @@
 #include <fmt/ranges.h>
 
 #include "foreload/base/bytes.h"
+#include "foreload/base/files.h"
+#include "foreload/base/text.h"
 #include "foreload/sources/folder.h"
 #include "foreload/sources/parallel_loop.h"
 
@@ -41,21 +42,9 @@ struct Folder {
 };
 
 // ASCII only, and no locale has a say in it.
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
 std::string join(std::string_view folder, std::string_view name) {
   if (folder.empty()) return std::string(name);
   return fmt::format("{}{}{}", folder, folder.ends_with('/') ? "" : "/", name);
-}
-
-std::string system_message(int error) {
-  return std::generic_category().message(error);
 }
 
 class Lister {

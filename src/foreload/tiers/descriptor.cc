@@ -11,12 +11,6 @@
 #include "foreload/tiers/segment_format.h"
 
 namespace foreload::disk_cache {
-namespace {
-
-// The kernel takes at most 2 GiB less a page at once.
-constexpr size_t kMostAtOnce = size_t{1} << 30;
-
-}  // namespace
 
 Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);

@@ -14,6 +14,9 @@
 
 namespace foreload::disk_cache {
 
+// The kernel takes at most 2 GiB less a page at once.
+inline constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;
+
 class Descriptor {
  public:
   Descriptor() = default;

@@ -18,7 +18,6 @@ namespace {
 constexpr unsigned kDepth = 64;
 // Memory of reads in flight together; a single larger read goes alone.
 constexpr uint64_t kMostBytes = uint64_t{64} << 20;
-constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;
 
 // One thread that starts reads, waits for any of them, and finishes them. A push to the queue wakes
 // it through an event descriptor, which is one more read in the ring.

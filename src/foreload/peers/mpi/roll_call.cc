@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kPresentTag = 31'993;
-constexpr int kAnswerTag = 31'994;
+constexpr int kMissingTag = 31'994;
 // How much longer the others wait than rank 0, so that its answer reaches them.
 constexpr std::chrono::seconds kGrace{5};
 
@@ -100,7 +100,7 @@ Result<MPI_Comm> join_all(std::chrono::milliseconds timeout) {
       // Small enough to leave at once; the one that is missing gets it if it comes late.
       MPI_Request request = MPI_REQUEST_NULL;
       auto* const copy = new std::vector<char>(missing);
-      MPI_Isend(copy->data(), ranks, MPI_CHAR, r, kAnswerTag, MPI_COMM_WORLD, &request);
+      MPI_Isend(copy->data(), ranks, MPI_CHAR, r, kMissingTag, MPI_COMM_WORLD, &request);
       int done = 0;
       MPI_Test(&request, &done, MPI_STATUS_IGNORE);
       if (done != 0) {
@@ -113,7 +113,7 @@ Result<MPI_Comm> join_all(std::chrono::milliseconds timeout) {
     const char present = 1;
     std::vector<MPI_Request> requests(2, MPI_REQUEST_NULL);
     MPI_Isend(&present, 1, MPI_CHAR, 0, kPresentTag, MPI_COMM_WORLD, &requests[0]);
-    MPI_Irecv(missing.data(), ranks, MPI_CHAR, 0, kAnswerTag, MPI_COMM_WORLD, &requests[1]);
+    MPI_Irecv(missing.data(), ranks, MPI_CHAR, 0, kMissingTag, MPI_COMM_WORLD, &requests[1]);
     const auto answered = [&] {
       int done = 0;
       MPI_Testall(2, requests.data(), &done, MPI_STATUSES_IGNORE);
