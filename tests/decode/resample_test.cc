@@ -29,7 +29,7 @@ std::vector<uint8_t> bytes_of(PixelBuffer& pixels) {
   return bytes;
 }
 
-Box whole(ImageSize size) {
+Box whole_box(ImageSize size) {
   return {0, 0, static_cast<double>(size.width), static_cast<double>(size.height)};
 }
 
@@ -66,8 +66,8 @@ TEST_P(ResampleWith, EqualsThePortableOne) {
     const uint32_t channels = i % 4 == 0 ? 1 : 3;
     const auto how = i % 3 == 0 ? Interpolation::bicubic : Interpolation::bilinear;
     make_pixels(in_, from, channels, static_cast<uint32_t>(i));
-    resample(in_.view(), whole(from), to, how, i % 2 == 0, expected, scratch_, kPortableKernels);
-    EXPECT_EQ(resized(whole(from), to, how, i % 2 == 0), bytes_of(expected))
+    resample(in_.view(), whole_box(from), to, how, i % 2 == 0, expected, scratch_, kPortableKernels);
+    EXPECT_EQ(resized(whole_box(from), to, how, i % 2 == 0), bytes_of(expected))
         << from.width << " x " << from.height << " to " << to.width << " x " << to.height;
   }
 }
@@ -83,9 +83,9 @@ TEST_P(ResampleWith, ExtremesAreExact) {
       }
     }
     for (const ImageSize to : {ImageSize{1, 1}, ImageSize{7, 4}, ImageSize{70, 90}}) {
-      resample(in_.view(), whole(in_.size()), to, Interpolation::bicubic, false, expected, scratch_,
+      resample(in_.view(), whole_box(in_.size()), to, Interpolation::bicubic, false, expected, scratch_,
                kPortableKernels);
-      EXPECT_EQ(resized(whole(in_.size()), to, Interpolation::bicubic, false), bytes_of(expected));
+      EXPECT_EQ(resized(whole_box(in_.size()), to, Interpolation::bicubic, false), bytes_of(expected));
     }
   }
 }
@@ -94,8 +94,8 @@ TEST_P(ResampleWith, FlipEqualsFlippingTheResult) {
   make_pixels(in_, {61, 40}, 3, 1);
   for (const auto& [name, interpolation] : kInterpolations) {
     for (const ImageSize to : {ImageSize{30, 50}, ImageSize{61, 20}, ImageSize{61, 40}}) {
-      const auto plain = resized(whole(in_.size()), to, interpolation, false);
-      const auto flipped = resized(whole(in_.size()), to, interpolation, true);
+      const auto plain = resized(whole_box(in_.size()), to, interpolation, false);
+      const auto flipped = resized(whole_box(in_.size()), to, interpolation, true);
       for (uint32_t y = 0; y < to.height; ++y) {
         for (uint32_t x = 0; x < to.width; ++x) {
           const size_t here = (size_t{y} * to.width + x) * 3;
@@ -110,7 +110,7 @@ TEST_P(ResampleWith, FlipEqualsFlippingTheResult) {
 TEST_P(ResampleWith, SameSizeIsACopy) {
   make_pixels(in_, {45, 23}, 3, 2);
   for (const auto& [name, interpolation] : kInterpolations) {
-    EXPECT_EQ(resized(whole(in_.size()), in_.size(), interpolation, false), bytes_of(in_)) << name;
+    EXPECT_EQ(resized(whole_box(in_.size()), in_.size(), interpolation, false), bytes_of(in_)) << name;
   }
 }
 
@@ -119,7 +119,7 @@ TEST_P(ResampleWith, PlainColorStaysPlain) {
     in_.reset({97, 83}, 3);
     for (uint32_t y = 0; y < 83; ++y) std::fill_n(in_.row(y), 97 * 3, static_cast<uint8_t>(value));
     for (const ImageSize to : {ImageSize{13, 200}, ImageSize{96, 2}, ImageSize{300, 82}}) {
-      const auto result = resized(whole(in_.size()), to, Interpolation::bicubic, false);
+      const auto result = resized(whole_box(in_.size()), to, Interpolation::bicubic, false);
       EXPECT_EQ(std::ranges::count(result, value), static_cast<int64_t>(result.size()));
     }
   }
@@ -138,7 +138,7 @@ TEST_P(ResampleWith, WindowsAreCutFromTheWhole) {
     const ImageSize part{1 + more[2] % (to.width - left), 1 + more[3] % (to.height - top)};
     const auto how = static_cast<Interpolation>(i % 3);
     make_pixels(in_, from, 3, static_cast<uint32_t>(i));
-    const auto all = resized(whole(from), to, how, false);
+    const auto all = resized(whole_box(from), to, how, false);
 
     const Resizing window{.x = {from.width, 0, double(from.width), to.width, left, part.width},
                           .y = {from.height, 0, double(from.height), to.height, top, part.height},

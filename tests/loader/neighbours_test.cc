@@ -14,21 +14,21 @@
 #include "foreload/base/hash.h"
 
 #include "../peers/child.h"
+#include "../peers/patience.h"
 
 namespace foreload {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kPatience{20'000};
 constexpr Digest kPlan{3, 4};
-constexpr uint64_t kSamples = 50;
+constexpr uint64_t kNeighbourSamples = 50;
 
 std::vector<std::byte> bytes_of(uint64_t sample) {
   return std::vector<std::byte>(1000 + sample, static_cast<std::byte>(sample));
 }
 
 std::unique_ptr<MemoryTier> tier_with(uint64_t first, uint64_t last) {
-  auto tier = MemoryTier::create(kSamples, 1 << 20, {}, kPlan);
+  auto tier = MemoryTier::create(kNeighbourSamples, 1 << 20, {}, kPlan);
   for (uint64_t sample = first; tier && sample < last; ++sample) {
     const auto bytes = bytes_of(sample);
     (*tier)->put(sample, bytes, checksum64(bytes));
@@ -63,7 +63,7 @@ TEST(NeighboursProcesses, MemoryIsReadWhileItsOwnerIsStoppedAndAfterItsDeath) {
   ASSERT_EQ(owner.hear(), "published");
   const auto own = tier_with(0, 0);
   SharedTiers shared(neighbours, 0, *own);
-  const auto views = shared.fetch(neighbours, 2, kSamples, kPlan, kPatience);
+  const auto views = shared.fetch(neighbours, 2, kNeighbourSamples, kPlan, kPatience);
   ASSERT_TRUE(views[1]) << shared.warnings().front();
   EXPECT_FALSE(views[0]);
   for (const bool stopped : {false, true}) {
@@ -87,7 +87,7 @@ TEST(NeighboursProcesses, ADeadNeighbourIsMissedAtOnceAndAStoppedOneIsNot) {
     std::promise<uint32_t> gone;
     auto missed = gone.get_future();
     SharedTiers shared(neighbours, 0, *own, [&gone](uint32_t rank) { gone.set_value(rank); });
-    EXPECT_EQ(shared.fetch(neighbours, 2, kSamples, kPlan, kPatience)[1] != nullptr, has_memory);
+    EXPECT_EQ(shared.fetch(neighbours, 2, kNeighbourSamples, kPlan, kPatience)[1] != nullptr, has_memory);
     owner.stop();
     EXPECT_EQ(missed.wait_for(milliseconds(50)), std::future_status::timeout);
     owner.kill_and_wait();
@@ -105,7 +105,7 @@ TEST(NeighboursProcesses, NothingIsLeftWhenTheyAreKilled) {
   }
   const auto own = tier_with(0, 0);
   SharedTiers shared(neighbours, 0, *own);
-  EXPECT_FALSE(shared.fetch(neighbours, 2, kSamples, kPlan, milliseconds(50))[1]);
+  EXPECT_FALSE(shared.fetch(neighbours, 2, kNeighbourSamples, kPlan, milliseconds(50))[1]);
   EXPECT_EQ(shared.warnings().size(), 1u);
 }
 
@@ -114,7 +114,7 @@ TEST(NeighboursTest, AnotherPlanIsNotRead) {
   const auto tiers = std::pair(tier_with(0, 0), tier_with(0, 20));
   SharedTiers first(neighbours, 0, *tiers.first);
   const SharedTiers second(neighbours, 1, *tiers.second);
-  EXPECT_FALSE(first.fetch(neighbours, 2, kSamples, {5, 6}, kPatience)[1]);
+  EXPECT_FALSE(first.fetch(neighbours, 2, kNeighbourSamples, {5, 6}, kPatience)[1]);
   ASSERT_EQ(first.warnings().size(), 1u);
   EXPECT_NE(first.warnings()[0].find("another plan"), std::string::npos) << first.warnings()[0];
 }

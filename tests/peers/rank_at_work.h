@@ -20,11 +20,9 @@
 
 #include "foreload/base/random.h"
 #include "foreload/peers/transport.h"
+#include "patience.h"
 
 namespace foreload {
-
-// Far more than anything here takes, so that a slow machine does not fail a test.
-inline constexpr std::chrono::seconds kPatience{40};
 
 inline std::string payload_bytes(uint64_t seed, size_t size) {
   std::string bytes(size, '\0');

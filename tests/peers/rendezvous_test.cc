@@ -13,11 +13,12 @@
 
 #include <gtest/gtest.h>
 
+#include "patience.h"
+
 namespace foreload {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kPatience{20'000};
 
 // A port that was free a moment ago.
 uint16_t free_port() {

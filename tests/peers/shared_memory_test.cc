@@ -15,12 +15,12 @@
 #include <gtest/gtest.h>
 
 #include "child.h"
+#include "patience.h"
 
 namespace foreload {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kPatience{20'000};
 
 std::string new_job() {
   static std::atomic<int> count = 0;

@@ -30,6 +30,13 @@ struct ClusterSettings {
   uint64_t seed = 1;
 };
 
+// A few batches ahead, so that an epoch is nearly over before the next one begins.
+inline ClusterSettings narrow() {
+  ClusterSettings settings;
+  settings.policy.window_bytes = 1024;
+  return settings;
+}
+
 class Cluster {
  public:
   Cluster(std::shared_ptr<const Plan> plan, ClusterSettings settings)

@@ -40,7 +40,7 @@ struct Device {
 };
 
 // Lognormal with mean 115 KiB, cut to the range of the files of ImageNet; or all of one size.
-struct Sizes {
+struct RequestSizes {
   double fixed = 100 * 1024;
   double sigma = 0;
 
@@ -54,7 +54,7 @@ struct Sizes {
 
 struct Scenario {
   std::vector<Device> devices;
-  Sizes sizes;
+  RequestSizes sizes;
   uint64_t seed = 1;
 };
 

@@ -21,13 +21,6 @@ std::shared_ptr<const Plan> plan_of_ranks(uint32_t ranks, uint64_t epochs, uint6
   return plan_of(job, *Sizes::uniform(kSamples, 100));
 }
 
-// A few batches ahead, so that epochs begin one after the other.
-ClusterSettings narrow() {
-  ClusterSettings settings;
-  settings.policy.window_bytes = 1024;
-  return settings;
-}
-
 // A rank has begun to deliver this epoch, counted from 1.
 std::function<bool()> in_epoch(const Cluster& cluster, uint32_t rank, uint64_t epoch) {
   return [&cluster, rank, epoch] { return cluster.ranks_[rank]->lists.size() >= epoch; };

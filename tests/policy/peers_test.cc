@@ -13,13 +13,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A few batches ahead, so that an epoch is nearly over before the next one begins.
-ClusterSettings narrow() {
-  ClusterSettings settings;
-  settings.policy.window_bytes = 1024;
-  return settings;
-}
-
 Job cluster_job(uint32_t ranks, uint64_t epochs, uint64_t memory_per_rank) {
   Job job = job_of(epochs, memory_per_rank);
   job.ranks = ranks;

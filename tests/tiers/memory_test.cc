@@ -18,18 +18,12 @@
 #include "foreload/base/hash.h"
 #include "foreload/base/random.h"
 #include "foreload/tiers/memory_limit.h"
+#include "memory_bytes.h"
 
 namespace foreload {
 namespace {
 
 namespace fs = std::filesystem;
-using Bytes = std::vector<std::byte>;
-
-Bytes some_bytes(uint64_t seed, size_t size) {
-  Bytes bytes(size);
-  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(mix64(seed * 1009 + i + 1));
-  return bytes;
-}
 
 // Samples 1, 3 and 4 of ten, of 100, 0 and 300 bytes.
 std::unique_ptr<MemoryTier> three_samples() {
@@ -37,10 +31,6 @@ std::unique_ptr<MemoryTier> three_samples() {
   auto tier = MemoryTier::create(10, 400, places);
   EXPECT_TRUE(tier) << tier.error().message;
   return std::move(*tier);
-}
-
-bool put(MemoryTier& tier, uint64_t sample, const Bytes& bytes) {
-  return tier.put(sample, bytes, checksum64(bytes));
 }
 
 void expect_refused(const Result<std::unique_ptr<MemoryTier>>& tier, const std::string& words) {

@@ -13,22 +13,12 @@
 
 #include "foreload/base/hash.h"
 #include "foreload/base/random.h"
+#include "memory_bytes.h"
 
 namespace foreload {
 namespace {
 
-using Bytes = std::vector<std::byte>;
 constexpr Digest kPlan{17, 4};
-
-Bytes some_bytes(uint64_t seed, size_t size) {
-  Bytes bytes(size);
-  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(mix64(seed * 1009 + i + 1));
-  return bytes;
-}
-
-bool put(MemoryTier& tier, uint64_t sample, const Bytes& bytes) {
-  return tier.put(sample, bytes, checksum64(bytes));
-}
 
 // Sample 1 has a place of its own, 300 bytes are left for others.
 std::unique_ptr<MemoryTier> shared_tier() {
