@@ -21,7 +21,7 @@ $(shell [ -x $(python) ] || rm -rf .venv)
 
 FUZZ_SECONDS ?= 10
 
-.PHONY: help demo test build bench bench-engine bench-peers bench-rivals lint sanitize fuzz soak test-gpu
+.PHONY: help demo test bare build bench bench-engine bench-peers bench-rivals lint sanitize fuzz soak test-gpu
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-13s %s\n", $$1, $$2 }'
 
@@ -32,6 +32,9 @@ test: system-tests $(stamps)/dev-tools ## everything: C++ and Python tests, lint
 	@mkdir -p build && rm -f build/test-*.log
 	@status=0; $(MAKE) test-dev $(stamps)/package test-python lint sanitize fuzz || status=$$?; \
 	  scripts/test-summary.sh $$status
+
+bare: ## demo and test in a new Debian 12 that has nothing yet, with the times they took (needs root)
+	@scripts/bare.sh
 
 build: system-tests build-dev $(stamps)/package ## the dev build in build/dev, and the package in .venv
 

@@ -14,7 +14,7 @@
 
 namespace foreload {
 
-// Fails with `invalid`, naming the cause, where the build or the system has no usable io_uring.
+// Fails with `invalid`, naming the cause, where the system has no usable io_uring.
 Result<std::unique_ptr<Source>> start_uring_engine(std::shared_ptr<const FolderFiles> files,
                                                    const Source::Answered& answered);
 

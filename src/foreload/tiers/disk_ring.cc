@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/tiers/disk_reads.h"
 
-#ifdef FORELOAD_HAVE_URING
-
 #include <liburing.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -152,15 +150,3 @@ std::optional<DiskThread> start_ring(const std::shared_ptr<DiskReads>& reads) {
 }
 
 }  // namespace foreload::disk_cache
-
-#else
-
-namespace foreload::disk_cache {
-
-std::optional<DiskThread> start_ring(const std::shared_ptr<DiskReads>&) {
-  return std::nullopt;
-}
-
-}  // namespace foreload::disk_cache
-
-#endif
