@@ -21,7 +21,7 @@
 namespace foreload::cli {
 namespace {
 
-struct PlanOptions {
+struct PlanArguments {
   std::string dataset;
   std::string extensions;
   std::string save_index;
@@ -44,7 +44,7 @@ struct PlanOptions {
   bool json = false;
 };
 
-Result<Sizes> dataset_sizes(const PlanOptions& options) {
+Result<Sizes> dataset_sizes(const PlanArguments& options) {
   ListingOptions listing;
   if (!options.extensions.empty()) {
     FORELOAD_TRY(listing.extensions, parse_extensions(options.extensions));
@@ -56,7 +56,7 @@ Result<Sizes> dataset_sizes(const PlanOptions& options) {
   return Sizes::of(index);
 }
 
-Result<Sizes> synthetic_sizes(const PlanOptions& options) {
+Result<Sizes> synthetic_sizes(const PlanArguments& options) {
   FORELOAD_TRY(const uint64_t samples, parse_count("--samples", options.samples, 1));
   if (options.mean_size.empty())
     return fail(ErrorKind::invalid, "--samples needs --mean-size, for example --mean-size 110KiB");
@@ -67,14 +67,14 @@ Result<Sizes> synthetic_sizes(const PlanOptions& options) {
   return Sizes::normal(samples, mean, sigma, 0);
 }
 
-Result<Sizes> sizes_of(const PlanOptions& options) {
+Result<Sizes> sizes_of(const PlanArguments& options) {
   if (options.dataset.empty() == options.samples.empty())
     return fail(ErrorKind::invalid,
                 "give either --dataset PATH or --samples F with --mean-size SIZE");
   return options.dataset.empty() ? synthetic_sizes(options) : dataset_sizes(options);
 }
 
-Result<Job> job_of(const PlanOptions& options) {
+Result<Job> job_of(const PlanArguments& options) {
   Job job;
   FORELOAD_TRY(job.ranks, parse_ranks(options.ranks));
   if (!options.epochs.empty()) {
@@ -92,7 +92,7 @@ Result<Job> job_of(const PlanOptions& options) {
   return job;
 }
 
-Result<int> run_plan(const PlanOptions& options) {
+Result<int> run_plan(const PlanArguments& options) {
   FORELOAD_TRY(const Job job, job_of(options));
   SummaryOptions summary;
   if (!options.rate.empty()) {
@@ -121,7 +121,7 @@ Result<int> run_plan(const PlanOptions& options) {
 }  // namespace
 
 Run add_plan(CLI::App& app) {
-  auto options = std::make_shared<PlanOptions>();
+  auto options = std::make_shared<PlanArguments>();
   CLI::App* verb = app.add_subcommand(
       "plan", "Say what a training job will read, keep and fetch from the source");
   verb->add_option(
