@@ -19,22 +19,21 @@ const TransportKind kInProcess{
 INSTANTIATE_TEST_SUITE_P(InProcess, TransportConformance, testing::Values(kInProcess),
                          [](const auto& kind) { return kind.param.name; });
 
-#ifdef FORELOAD_TEST_UCX
-const TransportKind kUcx{
-    "Ucx", [](uint32_t ranks, const RankBody& before, const RankBody& body) {
-      const LoopbackJob job;
-      run_in_threads(
-          ranks,
-          [&](RankAtWork& rank) {
-            return load_transport(
-                "ucx", loopback_settings(job.folder(), rank.rank, ranks, FORELOAD_TEST_COMPONENTS),
-                rank.calls());
-          },
-          before, body);
-    }};
-INSTANTIATE_TEST_SUITE_P(Ucx, TransportConformance, testing::Values(kUcx),
+// Those that load_transport() makes, on this host.
+TransportKind loaded_kind(const std::string& name, const std::string& kind) {
+  return {name, [kind](uint32_t ranks, const RankBody& before, const RankBody& body) {
+            const LoopbackJob job;
+            const JoinRank join = [&](RankAtWork& rank) {
+              return load_transport(
+                  kind, loopback_settings(job.folder(), rank.rank, ranks, FORELOAD_TEST_COMPONENTS),
+                  rank.calls());
+            };
+            run_in_threads(ranks, join, before, body);
+          }};
+}
+INSTANTIATE_TEST_SUITE_P(Loaded, TransportConformance,
+                         testing::Values(loaded_kind("Host", "host"), loaded_kind("Ucx", "ucx")),
                          [](const auto& kind) { return kind.param.name; });
-#endif
 
 }  // namespace
 }  // namespace foreload

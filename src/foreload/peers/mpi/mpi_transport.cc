@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 
 #include "foreload/base/own_thread.h"
-#include "foreload/peers/component.h"
-#include "foreload/peers/mpi/mpi_rendezvous.h"
 #include "foreload/peers/mpi/roll_call.h"
 #include "foreload/peers/mpi/start.h"
 
@@ -377,8 +375,3 @@ void MpiTransport::finish() {
 }
 
 }  // namespace foreload::mpi
-
-extern "C" __attribute__((visibility("default")))
-const foreload::TransportComponent foreload_transport_component{
-    foreload::kComponentBorder, FORELOAD_VERSION, foreload::mpi::MpiTransport::make,
-    foreload::mpi::make_rendezvous};
