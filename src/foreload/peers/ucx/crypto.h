@@ -14,10 +14,13 @@
 
 namespace foreload::ucx {
 
-#define FORELOAD_CRYPTO_FUNCTIONS(each)                                                            \
-  each(CRYPTO_memcmp) each(EVP_CIPHER_CTX_ctrl) each(EVP_CIPHER_CTX_free) each(EVP_CIPHER_CTX_new) \
-      each(EVP_EncryptFinal_ex) each(EVP_EncryptInit_ex) each(EVP_EncryptUpdate)                   \
-          each(EVP_aes_128_gcm) each(EVP_sha256) each(HMAC) each(OPENSSL_cleanse) each(RAND_bytes)
+// clang-format off
+#define FORELOAD_CRYPTO_FUNCTIONS(each)                                                           \
+  each(CRYPTO_memcmp) each(EVP_CIPHER_CTX_ctrl) each(EVP_CIPHER_CTX_free)                         \
+  each(EVP_CIPHER_CTX_new) each(EVP_EncryptFinal_ex) each(EVP_EncryptInit_ex)                     \
+  each(EVP_EncryptUpdate) each(EVP_aes_128_gcm) each(EVP_sha256) each(HMAC)                       \
+  each(OPENSSL_cleanse) each(RAND_bytes)
+// clang-format on
 
 struct Crypto {
 #define FORELOAD_MEMBER(name) decltype(&::name) name = nullptr;

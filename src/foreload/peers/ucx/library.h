@@ -17,14 +17,15 @@ namespace foreload::ucx {
 inline constexpr unsigned kOldestMajor = 1;
 inline constexpr unsigned kOldestMinor = 13;
 
-#define FORELOAD_UCP_FUNCTIONS(each)                                                             \
-  each(ucp_am_send_nbx) each(ucp_cleanup) each(ucp_config_modify) each(ucp_config_read)          \
-      each(ucp_config_release) each(ucp_ep_close_nbx) each(ucp_ep_create) each(ucp_ep_flush_nbx) \
-          each(ucp_get_version) each(ucp_init_version) each(ucp_request_check_status)            \
-              each(ucp_request_free) each(ucp_worker_arm) each(ucp_worker_create)                \
-                  each(ucp_worker_destroy) each(ucp_worker_get_efd) each(ucp_worker_progress)    \
-                      each(ucp_worker_query) each(ucp_worker_release_address)                    \
-                          each(ucp_worker_set_am_recv_handler)
+// clang-format off
+#define FORELOAD_UCP_FUNCTIONS(each)                                                              \
+  each(ucp_am_send_nbx) each(ucp_cleanup) each(ucp_config_modify) each(ucp_config_read)           \
+  each(ucp_config_release) each(ucp_ep_close_nbx) each(ucp_ep_create) each(ucp_ep_flush_nbx)      \
+  each(ucp_get_version) each(ucp_init_version) each(ucp_request_check_status)                     \
+  each(ucp_request_free) each(ucp_worker_arm) each(ucp_worker_create) each(ucp_worker_destroy)    \
+  each(ucp_worker_get_efd) each(ucp_worker_progress) each(ucp_worker_query)                       \
+  each(ucp_worker_release_address) each(ucp_worker_set_am_recv_handler)
+// clang-format on
 // Of libucs.so.0.
 #define FORELOAD_UCS_FUNCTIONS(each) each(ucs_status_string)
 

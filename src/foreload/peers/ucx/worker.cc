@@ -35,10 +35,13 @@ struct Config {
       library().ucp_config_modify(config, name, value);
     }
   }
-  // The variable is called UCX_TCP_NAME; as a key UCX 1.13 knows it by NAME alone.
+  // The variable is called UCX_TCP_NAME. As a key UCX 1.13 knows it by NAME alone, newer versions
+  // by TCP_NAME; both let a key that they do not know pass, or refuse it alone.
   void set_default_of_tcp(const char* name, const char* value) const {
-    if (std::getenv(fmt::format("UCX_TCP_{}", name).c_str()) == nullptr) {
+    const std::string long_name = fmt::format("TCP_{}", name);
+    if (std::getenv(fmt::format("UCX_{}", long_name).c_str()) == nullptr) {
       library().ucp_config_modify(config, name, value);
+      library().ucp_config_modify(config, long_name.c_str(), value);
     }
   }
 };
