@@ -67,8 +67,7 @@ std::shared_ptr<Rendezvous> make_python_rendezvous(py::object put, py::object ge
 std::pair<std::shared_ptr<Meeting>, std::string> arrange(
     uint32_t rank, uint32_t ranks, uint32_t local_rank, uint32_t local_ranks,
     const std::string& said_by, const std::string& transport, double timeout,
-    const std::optional<std::pair<py::object, py::object>>& store,
-    const std::string& ucx_package) {
+    const std::optional<std::pair<py::object, py::object>>& store, const std::string& ucx_package) {
   MeetingSettings settings;
   settings.ucx_package = ucx_package;
   settings.transport = transport;

@@ -49,10 +49,8 @@ TEST(JobRanks, MpirunInsideSlurm) {
 }
 
 TEST(JobRanks, MpiexecOfMpich) {
-  const Environment hydra{{"PMI_RANK", "3"},
-                          {"PMI_SIZE", "4"},
-                          {"MPI_LOCALRANKID", "1"},
-                          {"MPI_LOCALNRANKS", "2"}};
+  const Environment hydra{
+      {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
   expect(hydra, 3, 4, 1, 2);
   EXPECT_TRUE(ranks_from_environment([&](const char* name) {
                 const auto found = hydra.find(name);

@@ -120,8 +120,8 @@ Result<void> open_libraries(const foreload_component& component,
 Result<const foreload_component*> component_of(const std::string& kind,
                                                const TransportSettings& settings) {
   if (kind == "mpi") {
-    FORELOAD_TRY(const peers::MpiLibrary library, peers::find_mpi_library());
-    return open_module(library.module, settings);
+    FORELOAD_TRY(const std::string module, peers::find_mpi_module());
+    return open_module(module, settings);
   }
   if (kind != "ucx")
     return fail(ErrorKind::invalid,

@@ -94,13 +94,15 @@ std::string module_for_mpi(const std::string& library_version) {
   return "";
 }
 
-Result<MpiLibrary> find_mpi_library() {
+Result<std::string> find_mpi_module() {
   auto found = find_loaded();
   std::string why;
   if (!found) {
     for (const char* name : names_to_try()) {
       void* library = nullptr;
-      load_guarded({}, [&] { library = ::dlopen(name, RTLD_NOW | RTLD_GLOBAL); });
+      // MPICH's UCX warns on the standard output of messages that nobody waits for at the end.
+      load_guarded({"UCX_LOG_LEVEL=error"},
+                   [&] { library = ::dlopen(name, RTLD_NOW | RTLD_GLOBAL); });
       if (library != nullptr && (found = ask(library))) break;
       if (library == nullptr) why += (why.empty() ? "" : "; ") + std::string(::dlerror());
     }
@@ -110,7 +112,7 @@ Result<MpiLibrary> find_mpi_library() {
                 fmt::format("the mpi transport found no MPI library: {}. Install Open MPI or MPICH "
                             "(Debian, Ubuntu: apt-get install libopenmpi3 or libmpich12)",
                             why));
-  const std::string module = module_for_mpi(found->version);
+  std::string module = module_for_mpi(found->version);
   if (module.empty())
     return fail(ErrorKind::invalid,
                 fmt::format("the mpi transport does not know the MPI library {}, which says: {}. "
@@ -118,7 +120,7 @@ Result<MpiLibrary> find_mpi_library() {
                             found->file, found->version.substr(0, found->version.find('\n'))));
   // One that Python has loaded for an extension alone is visible to nobody else.
   if (!found->file.empty()) ::dlopen(found->file.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
-  return MpiLibrary{module, found->file};
+  return module;
 }
 
 }  // namespace foreload::peers

@@ -12,17 +12,13 @@
 
 namespace foreload::peers {
 
-struct MpiLibrary {
-  std::string module;  // "mpi_openmpi", or "mpi_mpich" for all that have MPICH's ABI
-  std::string file;    // of the library; empty: it is linked into the program
-};
-
-// What the library says of itself decides; nothing if its ABI is known to be neither.
+// The module for a library that says this of itself: "mpi_openmpi", or "mpi_mpich" for all that
+// have MPICH's ABI; empty if it is known to have neither.
 std::string module_for_mpi(const std::string& library_version);
 
-// Loads the library if it is not there, and makes its names visible to what is opened later, as
-// Open MPI needs for its own plugins. Fails with `unreadable` if there is none, `invalid` if there
-// is no module for it.
-Result<MpiLibrary> find_mpi_library();
+// The module for this process. Loads the library if it is not there, and makes its names visible to
+// what is opened later: the module takes them from there, and Open MPI's plugins do. Fails with
+// `unreadable` if there is no library, `invalid` if there is no module for it.
+Result<std::string> find_mpi_module();
 
 }  // namespace foreload::peers
