@@ -67,8 +67,9 @@ std::shared_ptr<Rendezvous> make_python_rendezvous(py::object put, py::object ge
 std::pair<std::shared_ptr<Meeting>, std::string> arrange(
     uint32_t rank, uint32_t ranks, uint32_t local_rank, uint32_t local_ranks,
     const std::string& said_by, const std::string& transport, double timeout,
-    const std::optional<std::pair<py::object, py::object>>& store) {
+    const std::optional<std::pair<py::object, py::object>>& store, const std::string& ucx_package) {
   MeetingSettings settings;
+  settings.ucx_package = ucx_package;
   settings.transport = transport;
   settings.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000));
   if (store) settings.rendezvous = make_python_rendezvous(store->first, store->second);
@@ -97,7 +98,7 @@ void register_meeting(py::module_& module) {
       py::arg("environment"));
   module.def("arrange_meeting", &arrange, py::kw_only(), py::arg("rank"), py::arg("ranks"),
              py::arg("local_rank"), py::arg("local_ranks"), py::arg("said_by"),
-             py::arg("transport"), py::arg("timeout"), py::arg("store"));
+             py::arg("transport"), py::arg("timeout"), py::arg("store"), py::arg("ucx_package"));
 }
 
 }  // namespace foreload::python

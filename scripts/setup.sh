@@ -44,10 +44,10 @@ find_python() {
 # needs no package.
 missing_packages() {
   local wanted=(libfmt-dev nlohmann-json3-dev libcli11-dev libexpected-dev libxxhash-dev liburing-dev
-    libjpeg-dev libpng-dev)
+    libjpeg-dev libpng-dev libucx-dev libssl-dev libopenmpi-dev libmpich-dev)
   if [ "${1:-}" = tests ]; then
     wanted+=(libgtest-dev libbenchmark-dev libfuse3-dev fuse3 pkg-config)
-    wanted+=(libucx-dev libssl-dev libopenmpi-dev openmpi-bin)  # transports between ranks
+    wanted+=(openmpi-bin mpich)                                 # ranks that talk over MPI
     wanted+=(iproute2)                                          # networks for them to fail in
     wanted+=(clang)                                             # for its fuzzer, whose run-time
     case "$(. /etc/os-release 2>/dev/null && echo "$ID:$VERSION_ID")" in  # part is a package in

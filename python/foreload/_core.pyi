@@ -317,6 +317,7 @@ def arrange_meeting(
     transport: str,
     timeout: float,
     store: tuple[Callable[[str, bytes], object], Callable[[str, float], bytes | None]] | None,
+    ucx_package: str,
 ) -> tuple[Meeting | None, str]: ...
 
 @final

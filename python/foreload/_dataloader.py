@@ -101,8 +101,9 @@ class DataLoader:
             docs/gpu.md.
         prefetch_to_device: Batches that are on the device before the loop asks for them.
         decoder: "cpu", "gpu" (nvJPEG), or "hybrid": a share is decoded by each.
-        transport: How ranks share what they keep: "ucx", "mpi", "none" (each is alone), or "auto";
-            see docs/cluster.md. All ranks make their loaders in the same order.
+        transport: How ranks share what they keep: "ucx", "mpi", "host" (all are on one), "none"
+            (each is alone), or "auto"; see docs/cluster.md. All ranks make their loaders in the
+            same order.
         join_timeout: Seconds to wait for the other ranks at the start.
         peer_timeout: Seconds of silence until another rank is given up.
     """

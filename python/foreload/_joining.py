@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import warnings
@@ -41,6 +42,15 @@ def _torch_store(ranks: Ranks) -> Store | None:
     return store.set, get
 
 
+def _ucx_package() -> str:
+    """Folder of the UCX that pip installed (libucx-cu12, say); empty if there is none."""
+    package = importlib.util.find_spec("libucx")
+    for place in (package and package.submodule_search_locations) or []:
+        if os.path.exists(os.path.join(place, "lib", "libucp.so.0")):
+            return os.path.join(place, "lib")
+    return ""
+
+
 @dataclass(frozen=True)
 class Joining:
     """How a loader joins those of the other ranks."""
@@ -50,7 +60,7 @@ class Joining:
     peer_timeout: float = 10.0  # seconds of silence until a rank is given up
 
     def __post_init__(self) -> None:
-        one_of("transport", self.transport, "auto", "ucx", "mpi", "none")
+        one_of("transport", self.transport, "auto", "ucx", "mpi", "host", "none")
         for name in ("join_timeout", "peer_timeout"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)!r}: give seconds above 0")
@@ -98,6 +108,7 @@ class Meetings:
                 transport=transport,
                 timeout=joining.join_timeout,
                 store=store,
+                ucx_package=_ucx_package(),
             )
             self._transport = transport
             if warning:

@@ -48,6 +48,26 @@ TEST(JobRanks, MpirunInsideSlurm) {
          3, 4, 1, 2);
 }
 
+TEST(JobRanks, MpiexecOfMpich) {
+  const Environment hydra{
+      {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+  expect(hydra, 3, 4, 1, 2);
+  EXPECT_TRUE(ranks_from_environment([&](const char* name) {
+                const auto found = hydra.find(name);
+                return found == hydra.end() ? std::string() : found->second;
+              })->by_mpirun());
+}
+
+// srun has variables of PMI as well, but mpirun did not start it.
+TEST(JobRanks, SrunWithPmi) {
+  expect({{"PMI_RANK", "3"},
+          {"PMI_SIZE", "4"},
+          {"SLURM_PROCID", "1"},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_STEP_NUM_TASKS", "2"}},
+         1, 2, 0, 1);
+}
+
 TEST(JobRanks, Srun) {
   const Environment step{{"SLURM_PROCID", "9"},
                          {"SLURM_LOCALID", "1"},

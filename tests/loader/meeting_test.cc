@@ -59,6 +59,25 @@ TEST_F(MeetingTest, WhatIsMissingIsNamed) {
                "MASTER_PORT");
 }
 
+// The folder has no UCX, so that none is found, whatever the system has.
+TEST_F(MeetingTest, WithoutUcxRanksOfOneHostShare) {
+  const Environment environment{{"FORELOAD_RENDEZVOUS", (root_ / "meet").string()},
+                                {"FORELOAD_JOB", "first"},
+                                {"FORELOAD_UCX_LIBRARY", root_.string()}};
+  const auto arranged = arrange({0, 2, 0, 2, "RANK"}, "auto", environment);
+  ASSERT_TRUE(arranged) << arranged.error().message;
+  ASSERT_TRUE(*arranged);
+  const JoinSettings join = (*arranged)->join(0, std::chrono::seconds(1));
+  EXPECT_EQ(join.transport, "host");
+  EXPECT_EQ(join.why, "auto: no UCX library was found, and all ranks are on one host");
+  EXPECT_EQ(warning_, "");
+  const auto alone = arrange(two_nodes_, "auto", environment);
+  ASSERT_TRUE(alone);
+  EXPECT_FALSE(*alone);
+  EXPECT_NE(warning_.find("for itself alone"), std::string::npos) << warning_;
+  expect_error(arrange(two_nodes_, "host", environment), "all ranks on one host");
+}
+
 TEST_F(MeetingTest, AFolderNeedsANameForEachAttempt) {
   ::setenv("XDG_RUNTIME_DIR", root_.c_str(), 1);  // for the secret
   const JobRanks one_node{0, 2, 0, 2, "RANK"};

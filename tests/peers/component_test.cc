@@ -24,7 +24,7 @@ TEST(Component, NotInstalled) {
     const auto made = load_transport(kind, settings, {});
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error().kind, ErrorKind::unreadable);
-    EXPECT_NE(made.error().message.find("apt-get install"), std::string::npos);
+    EXPECT_NE(made.error().message.find("Install"), std::string::npos);
     EXPECT_NE(made.error().message.find(job.folder().string()), std::string::npos);
   }
 }
@@ -37,6 +37,15 @@ TEST(Component, FileThatIsNoLibrary) {
   const auto made = load_transport("ucx", settings, {});
   ASSERT_FALSE(made);
   EXPECT_NE(made.error().message.find("libforeload_ucx.so"), std::string::npos);
+}
+
+TEST(Component, ModuleOfAnotherBorderIsRefused) {
+  TransportSettings settings;
+  settings.components = FORELOAD_TEST_OLD_MODULES;
+  const auto made = load_transport("ucx", settings, {});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind, ErrorKind::invalid);
+  EXPECT_NE(made.error().message.find("another build"), std::string::npos);
 }
 
 }  // namespace

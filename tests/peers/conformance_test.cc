@@ -19,20 +19,25 @@ const TransportKind kInProcess{
 INSTANTIATE_TEST_SUITE_P(InProcess, TransportConformance, testing::Values(kInProcess),
                          [](const auto& kind) { return kind.param.name; });
 
-#ifdef FORELOAD_TEST_UCX
-const TransportKind kUcx{
-    "Ucx", [](uint32_t ranks, const RankBody& before, const RankBody& body) {
-      const LoopbackJob job;
-      run_in_threads(
-          ranks,
-          [&](RankAtWork& rank) {
-            return load_transport(
-                "ucx", loopback_settings(job.folder(), rank.rank, ranks, FORELOAD_TEST_COMPONENTS),
-                rank.calls());
-          },
-          before, body);
-    }};
-INSTANTIATE_TEST_SUITE_P(Ucx, TransportConformance, testing::Values(kUcx),
+// Those that load_transport() makes, on this host.
+TransportKind loaded_kind(const std::string& name, const std::string& kind,
+                          const std::string& modules = FORELOAD_TEST_COMPONENTS) {
+  return {name, [kind, modules](uint32_t ranks, const RankBody& before, const RankBody& body) {
+            const LoopbackJob job;
+            const JoinRank join = [&](RankAtWork& rank) {
+              return load_transport(
+                  kind, loopback_settings(job.folder(), rank.rank, ranks, modules), rank.calls());
+            };
+            run_in_threads(ranks, join, before, body);
+          }};
+}
+INSTANTIATE_TEST_SUITE_P(Loaded, TransportConformance,
+                         testing::Values(loaded_kind("Host", "host"), loaded_kind("Ucx", "ucx")),
+                         [](const auto& kind) { return kind.param.name; });
+
+#ifdef FORELOAD_TEST_FOREIGN_MODULES
+const TransportKind kForeign = loaded_kind("UcxWithOtherCpp", "ucx", FORELOAD_TEST_FOREIGN_MODULES);
+INSTANTIATE_TEST_SUITE_P(Foreign, TransportConformance, testing::Values(kForeign),
                          [](const auto& kind) { return kind.param.name; });
 #endif
 

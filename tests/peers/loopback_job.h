@@ -23,6 +23,8 @@ inline TransportSettings loopback_settings(const std::filesystem::path& folder, 
   settings.secret[0] = std::byte{1};
   settings.rendezvous = std::move(*folder_rendezvous(folder, "job"));
   settings.components = components;
+  // The same tests with another UCX: FORELOAD_UCX_LIBRARY=folder peers_test.
+  if (const char* const ucx = std::getenv("FORELOAD_UCX_LIBRARY")) settings.ucx = ucx;
   return settings;
 }
 

@@ -26,15 +26,17 @@
 namespace foreload {
 namespace {
 
-uint32_t from_environment(const char* name) {
-  const char* const text = std::getenv(name);
+// As the launcher of Open MPI or MPICH says it.
+uint32_t from_environment(const char* open_mpi, const char* mpich) {
+  const char* text = std::getenv(open_mpi);
+  if (text == nullptr) text = std::getenv(mpich);
   return text != nullptr ? static_cast<uint32_t>(std::atoi(text)) : 0;
 }
 
 TransportSettings own_settings() {
   TransportSettings settings;
-  settings.rank = from_environment("OMPI_COMM_WORLD_RANK");
-  settings.ranks = from_environment("OMPI_COMM_WORLD_SIZE");
+  settings.rank = from_environment("OMPI_COMM_WORLD_RANK", "PMI_RANK");
+  settings.ranks = from_environment("OMPI_COMM_WORLD_SIZE", "PMI_SIZE");
   settings.components = FORELOAD_TEST_COMPONENTS;
   return settings;
 }

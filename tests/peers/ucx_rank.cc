@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A rank of a UCX job as a process of its own, for tests that stop and kill it.
-//   ucx_rank FOLDER RANK RANKS COMPONENTS
-// joins the job that meets in FOLDER, says "ready", and answers every message "please N" with
-// "here" and N bytes, for ever. Before that it says what loading UCX changed in the process:
-// "unchanged", or what.
+//   ucx_rank FOLDER RANK RANKS COMPONENTS [UCX]
+// loads UCX, from that folder if it is given, joins the job that meets in FOLDER, says "ready", and
+// answers every message "please N" with "here" and N bytes, for ever. Before that it says what
+// loading UCX changed in the process: "unchanged", or what.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -57,7 +57,8 @@ std::string difference(const Process& a, const Process& b) {
   return "unchanged";
 }
 
-int run(const std::string& folder, uint32_t rank, uint32_t ranks, const std::string& components) {
+int run(const std::string& folder, uint32_t rank, uint32_t ranks, const std::string& components,
+        const char* ucx) {
   std::promise<Transport*> made_transport;
   const std::shared_future<Transport*> transport = made_transport.get_future().share();
   std::string bytes(20 << 20, 'x');
@@ -75,7 +76,9 @@ int run(const std::string& folder, uint32_t rank, uint32_t ranks, const std::str
   calls.sent = [](uint64_t, bool) {};
   calls.lost = [](uint32_t, const std::string&) {};
   const Process before = Process::now();
-  auto made = load_transport("ucx", loopback_settings(folder, rank, ranks, components), calls);
+  TransportSettings settings = loopback_settings(folder, rank, ranks, components);
+  if (ucx != nullptr) settings.ucx = ucx;
+  auto made = load_transport("ucx", settings, calls);
   if (!made) {
     std::printf("%s\n", made.error().message.c_str());
     return 1;
@@ -90,7 +93,7 @@ int run(const std::string& folder, uint32_t rank, uint32_t ranks, const std::str
 }  // namespace foreload
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc < 5) return 2;
   return foreload::run(argv[1], static_cast<uint32_t>(std::atoi(argv[2])),
-                       static_cast<uint32_t>(std::atoi(argv[3])), argv[4]);
+                       static_cast<uint32_t>(std::atoi(argv[3])), argv[4], argv[5]);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What only the UCX transport has: tags, and peers in processes that are stopped and killed.
-#ifdef FORELOAD_TEST_UCX
 #include <dirent.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "foreload/peers/ucx/crypto.h"
 #include "foreload/peers/ucx/frame.h"
 
 #include "child.h"
@@ -31,6 +32,7 @@ std::vector<std::byte> bytes_of(const std::string& text) {
 
 class UcxFrame : public testing::Test {
  protected:
+  static void SetUpTestSuite() { ASSERT_TRUE(ucx::open_crypto()); }
   static Seal seal(int secret, uint32_t from, uint32_t to, int nonce) {
     JobSecret job{};
     job[3] = static_cast<std::byte>(secret);
@@ -176,6 +178,37 @@ TEST(UcxJoin, SettingsThatMakeNoSense) {
   if (std::getenv("UCX_NET_DEVICES") == nullptr) {
     EXPECT_EQ(kind_of([](auto& s) { s.interface = ""; }), ErrorKind::invalid);
   }
+}
+
+// A job of one rank in a process of its own, since a process has one UCX: the first it opened.
+std::string alone(const std::string& ucx) {
+  const LoopbackJob job;
+  Child rank(std::vector<std::string>{FORELOAD_TEST_UCX_RANK, job.folder(), "0", "1",
+                                      FORELOAD_TEST_COMPONENTS, ucx});
+  const std::string first = rank.hear();
+  return first + "\n" + rank.hear();
+}
+
+TEST(UcxLibrary, GivenByPath) {
+  // The one of this process, under a path of its own.
+  const LoopbackJob job;
+  RankAtWork rank(0, 1, [] { return true; });
+  ASSERT_TRUE(join(job, rank));
+  void* const ucp = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(ucp, nullptr);
+  Dl_info info{};
+  ASSERT_NE(::dladdr(::dlsym(ucp, "ucp_get_version"), &info), 0);
+  const auto folder = job.folder() / "ucx";
+  std::filesystem::create_directory(folder);
+  std::filesystem::create_symlink(info.dli_fname, folder / "libucp.so.0");
+  EXPECT_EQ(alone(folder), "unchanged\nready");
+}
+
+TEST(UcxLibrary, FolderWithoutUcxIsNamed) {
+  const LoopbackJob empty;
+  const std::string said = alone(empty.folder());
+  EXPECT_NE(said.find("found no UCX library"), std::string::npos) << said;
+  EXPECT_NE(said.find(empty.folder().string()), std::string::npos) << said;
 }
 
 // This process is rank 0, the other one rank 1.
@@ -334,4 +367,3 @@ TEST(UcxSoak, SixtyFourRanks) {
 
 }  // namespace
 }  // namespace foreload
-#endif

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from jobs import FILES, Job, has_transport, job_of, make_data, total, wait_until
+from jobs import FILES, Job, job_of, make_data, need_transport, total, wait_until
 
 EPOCHS = 6
 # Slow enough to be met in the middle of an epoch, and nothing is there long before it is needed.
@@ -21,8 +21,7 @@ STEADY = ("--epochs", str(EPOCHS), "--step-ms", "40", "--staging", "64KiB")
 
 @pytest.fixture(scope="module", autouse=True)
 def _with_ucx(program: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    if not has_transport(program, "ucx", tmp_path_factory.mktemp("probe")):
-        pytest.skip("foreload was built without UCX")
+    need_transport(program, "ucx", tmp_path_factory.mktemp("probe"))
 
 
 @pytest.fixture

@@ -171,7 +171,10 @@ def test_labels_do_not_keep_the_memory_of_images(images):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"transport": "pigeon"}, "transport is 'pigeon': use 'auto', 'ucx', 'mpi' or 'none'"),
+        (
+            {"transport": "pigeon"},
+            "transport is 'pigeon': use 'auto', 'ucx', 'mpi', 'host' or 'none'",
+        ),
         ({"join_timeout": 0}, "join_timeout is 0.0: give seconds above 0"),
         ({"peer_timeout": -1}, "peer_timeout is -1.0: give seconds above 0"),
         ({"deadline": 0}, "deadline is 0: give seconds above 0"),

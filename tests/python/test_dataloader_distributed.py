@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from jobs import has_transport, job_of, make_data, total
+from jobs import job_of, make_data, need_transport, total
 
 import foreload
 from foreload._ranks import find_ranks
@@ -32,7 +32,7 @@ def test_torch_distributed_is_asked(images, tmp_path):
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name not in ("RANK", "WORLD_SIZE") and not name.startswith(("SLURM", "OMPI"))
+        if name not in ("RANK", "WORLD_SIZE") and not name.startswith(("SLURM", "OMPI", "PMI"))
     }
     ranks = [
         subprocess.Popen(
@@ -77,8 +77,7 @@ dist.destroy_process_group()
 
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_ranks_share_a_cache_of_their_machine(hosts, program, tmp_path):
-    if not has_transport(program, "ucx", tmp_path / "probe"):
-        pytest.skip("foreload was built without UCX")
+    need_transport(program, "ucx", tmp_path / "probe")
     train, validation = make_data(tmp_path / "train", 120), make_data(tmp_path / "validation", 31)
     memory = total(train) + total(validation) + 16 * 4000  # and what does not divide evenly
     with job_of(tmp_path, 2) as job:
@@ -130,6 +129,7 @@ def test_ranks_share_a_cache_of_their_machine(hosts, program, tmp_path):
             (1, 2, 2),
         ),
         ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}, (0, 2, 1)),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1"}, (1, 2, 1)),
         ({"RANK": "1", "WORLD_SIZE": "2", "SLURM_PROCID": "7", "SLURM_NTASKS": "9"}, (1, 2, 1)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "6"}, (0, 1, 1)),  # a batch script is no task
         ({}, (0, 1, 1)),

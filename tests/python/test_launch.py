@@ -10,13 +10,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from jobs import FILES, SEED, expected_digest, has_transport, job_of, make_data, total
+from jobs import FILES, SEED, expected_digest, job_of, make_data, need_transport, total
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _with_ucx(program: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    if not has_transport(program, "ucx", tmp_path_factory.mktemp("probe")):
-        pytest.skip("foreload was built without UCX")
+    need_transport(program, "ucx", tmp_path_factory.mktemp("probe"))
 
 
 @pytest.fixture
@@ -68,7 +67,8 @@ def test_one_table_for_all_ranks(program: str, data: Path, tmp_path: Path) -> No
         ["1", "1"],
     ]
     assert lines[3].endswith(expected_digest(data, 2, 0, 1))
-    assert "peers over ucx (lo) (auto: this job was not started by mpirun)" in lines[5]
+    assert "peers over ucx (lo, UCX 1." in lines[5]
+    assert "(auto: this job was not started by mpirun)" in lines[5]
     assert len(lines) == 6
     # Each rank has half of the budget in the folder of the node.
     used = sum(file.stat().st_size for file in (tmp_path / "cache").rglob("*") if file.is_file())

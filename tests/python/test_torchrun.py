@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import FILES, SEED, Job, free_port, has_transport, job_of, make_data, total
+from jobs import FILES, SEED, Job, free_port, job_of, make_data, need_transport, total
 
 import foreload
 
@@ -60,8 +60,7 @@ with open(f"{given['out']}.{rank}", "w") as file:
 
 @pytest.fixture(scope="module", autouse=True)
 def _with_ucx(program: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    if not has_transport(program, "ucx", tmp_path_factory.mktemp("probe")):
-        pytest.skip("foreload was built without UCX")
+    need_transport(program, "ucx", tmp_path_factory.mktemp("probe"))
 
 
 @pytest.fixture

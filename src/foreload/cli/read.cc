@@ -357,7 +357,7 @@ Run add_read(CLI::App& app) {
   verb->add_option("--run-file", options->run_file,
                    "write a record of the run, epoch by epoch; of several ranks each to FILE.RANK");
   verb->add_option("--transport", options->transport,
-                   "how ranks of one job talk: auto, ucx, mpi or none (auto)");
+                   "how ranks of one job talk: auto, ucx, mpi, host or none (auto)");
   verb->add_option("--join-timeout", options->join_timeout,
                    "seconds to wait for the other ranks at the start (60)");
   verb->add_option("--peer-timeout", options->peer_timeout,

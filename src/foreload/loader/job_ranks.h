@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which rank of how many this process is, as the environment says: torchrun and `foreload launch`
-// (RANK, WORLD_SIZE), mpirun (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE), srun (SLURM_PROCID,
-// SLURM_STEP_NUM_TASKS). Plain functions, any thread.
+// (RANK, WORLD_SIZE), mpirun of Open MPI (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE) and of MPICH
+// (PMI_RANK, PMI_SIZE), srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS). Plain functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct JobRanks {
   uint32_t local_ranks = 1;
   std::string said_by;  // the variable; empty: nobody, this process is alone
 
-  bool by_mpirun() const { return said_by == "OMPI_COMM_WORLD_RANK"; }
+  bool by_mpirun() const { return said_by == "OMPI_COMM_WORLD_RANK" || said_by == "PMI_RANK"; }
   bool on_one_node() const { return local_ranks == ranks; }
 };
 

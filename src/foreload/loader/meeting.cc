@@ -92,18 +92,25 @@ struct Choice {
 };
 
 Result<Choice> choose_transport(const JobRanks& ranks, const std::string& asked,
-                                std::string& warning) {
+                                const TransportSettings& settings, std::string& warning) {
   if (ranks.ranks == 1 || asked == "none") return Choice();
-  if (asked == "ucx" || asked == "mpi") return Choice{asked, "asked for"};
+  if (asked == "host" && !ranks.on_one_node())
+    return fail(ErrorKind::invalid,
+                fmt::format("the transport 'host' needs all ranks on one host, but this one has {} "
+                            "of {}: use auto, ucx or mpi",
+                            ranks.local_ranks, ranks.ranks));
+  if (asked == "ucx" || asked == "mpi" || asked == "host") return Choice{asked, "asked for"};
   if (asked != "auto")
     return fail(ErrorKind::invalid,
-                fmt::format("the transport is '{}': use auto, ucx, mpi or none", asked));
-  if (ranks.by_mpirun() && find_transport("mpi"))
+                fmt::format("the transport is '{}': use auto, ucx, mpi, host or none", asked));
+  if (ranks.by_mpirun() && find_transport("mpi", settings))
     return Choice{"mpi", "auto: mpirun started this job"};
-  const auto found = find_transport("ucx");
+  const auto found = find_transport("ucx", settings);
   if (found)
-    return Choice{"ucx", ranks.by_mpirun() ? "auto: the mpi transport is not installed"
+    return Choice{"ucx", ranks.by_mpirun() ? "auto: no MPI library was found"
                                            : "auto: this job was not started by mpirun"};
+  if (ranks.on_one_node())
+    return Choice{"host", "auto: no UCX library was found, and all ranks are on one host"};
   warning =
       "every rank reads the source and keeps samples for itself alone: " + found.error().message;
   return Choice();
@@ -114,9 +121,12 @@ Result<Choice> choose_transport(const JobRanks& ranks, const std::string& asked,
 Result<std::optional<Meeting>> Meeting::arrange(const JobRanks& ranks,
                                                 const MeetingSettings& settings,
                                                 std::string& warning) {
-  FORELOAD_TRY(const Choice choice, choose_transport(ranks, settings.transport, warning));
-  if (choice.kind.empty()) return std::nullopt;
   Meeting meeting;
+  meeting.transport_.ucx = settings.variable("FORELOAD_UCX_LIBRARY");
+  meeting.transport_.ucx_package = settings.ucx_package;
+  FORELOAD_TRY(const Choice choice,
+               choose_transport(ranks, settings.transport, meeting.transport_, warning));
+  if (choice.kind.empty()) return std::nullopt;
   meeting.kind_ = choice.kind;
   meeting.why_ = choice.why;
   char host[256] = "";
@@ -145,7 +155,7 @@ Result<std::optional<Meeting>> Meeting::arrange(const JobRanks& ranks,
         ErrorKind::invalid,
         "the ranks of this job cannot find each other: set FORELOAD_RENDEZVOUS to host:port "
         "or to a folder that all of them share, or MASTER_ADDR and MASTER_PORT");
-  if (choice.kind != "mpi") {
+  if (choice.kind == "ucx") {
     FORELOAD_TRY(transport.interface, choose_interface(ranks, address, variable));
     FORELOAD_TRY(transport.secret, choose_secret(ranks, variable));
   }

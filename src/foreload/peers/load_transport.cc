@@ -1,112 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
-#include <signal.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdlib>
 #include <cstring>
-#include <list>
+#include <filesystem>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "foreload/base/own_thread.h"
 #include "foreload/base/version.h"
-#include "foreload/peers/component.h"
+#include "foreload/peers/border.h"
+#include "foreload/peers/host_transport.h"
+#include "foreload/peers/mpi_library.h"
+#include "foreload/peers/shared_library.h"
 #include "foreload/peers/transport.h"
 
 namespace foreload {
 namespace {
 
-struct KnownKind {
-  const char* name;
-  const char* file;
-  // Settings that its libraries read from the environment, and only there, while they are loaded.
-  std::vector<std::string> environment;
-  const char* remedy;
-};
-const KnownKind kKinds[] = {
-    {"ucx",
-     "libforeload_ucx.so",
-     // No patched allocation functions, no signal handlers, no output, no file system of its own.
-     {"UCX_MEM_EVENTS=n", "UCX_ERROR_SIGNALS=", "UCX_HANDLE_ERRORS=none", "UCX_LOG_LEVEL=fatal",
-      "UCX_VFS_ENABLE=n", "UCX_WARN_UNUSED_ENV_VARS=n"},
-     "Install UCX and OpenSSL (Debian, Ubuntu: apt-get install libucx0 libssl3), and a foreload "
-     "that "
-     "was built with them"},
-    {"mpi",
-     "libforeload_mpi.so",
-     {},
-     "Install Open MPI (Debian, Ubuntu: apt-get install libopenmpi3 openmpi-bin), and a foreload "
-     "that "
-     "was built with it"},
-};
-
-// Libraries install signal handlers while they are loaded (UCX does, for crashes). The signals
-// belong to the program: this puts back what was there.
-class SignalHandlersKept {
- public:
-  SignalHandlersKept() {
-    for (int s = 1; s < kSignals; ++s) known_[s] = ::sigaction(s, nullptr, &before_[s]) == 0;
-  }
-  ~SignalHandlersKept() {
-    for (int s = 1; s < kSignals; ++s) {
-      struct sigaction now{};
-      if (!known_[s] || ::sigaction(s, nullptr, &now) != 0) continue;
-      if (now.sa_sigaction != before_[s].sa_sigaction) ::sigaction(s, &before_[s], nullptr);
-    }
-  }
-  SignalHandlersKept(const SignalHandlersKept&) = delete;
-  SignalHandlersKept& operator=(const SignalHandlersKept&) = delete;
-
- private:
-  static constexpr int kSignals = 65;
-  std::array<struct sigaction, kSignals> before_{};
-  std::array<bool, kSignals> known_{};
-};
-
-// While it lives, the environment has these variables besides its own; what the user set stays. The
-// array is exchanged as a whole and kept for ever, so that other threads may call getenv()
-// meanwhile. REQUIRES: one at a time.
-class EnvironmentWith {
- public:
-  explicit EnvironmentWith(const std::vector<std::string>& more) : before_(environ) {
-    static auto& kept = *new std::list<std::vector<char*>>;
-    std::vector<char*>& variables = kept.emplace_back();
-    for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
-      variables.push_back(*each);
-    }
-    for (const std::string& variable : more) {
-      const std::string name = variable.substr(0, variable.find('='));
-      if (std::getenv(name.c_str()) == nullptr) variables.push_back(::strdup(variable.c_str()));
-    }
-    variables.push_back(nullptr);
-    environ = variables.data();
-  }
-  ~EnvironmentWith() { environ = before_; }
-  EnvironmentWith(const EnvironmentWith&) = delete;
-  EnvironmentWith& operator=(const EnvironmentWith&) = delete;
-
- private:
-  char** const before_;
-};
-
-// The handle, or null and dlerror() says why. Never closed: the libraries behind it do not like to
-// be loaded twice.
-void* load_library(const KnownKind& kind, const std::filesystem::path& file) {
-  if (void* const loaded = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD))
-    return loaded;
-  // What follows is changed for the process and put back, which only one thread can do at a time.
-  static std::mutex one_at_a_time;
-  const std::scoped_lock lock(one_at_a_time);
-  const SignalsBlocked in_threads_it_starts;
-  const SignalHandlersKept while_it_loads;
-  const EnvironmentWith settings_of_libraries(kind.environment);
-  return ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-}
+// Settings that UCX reads from the environment, and only there, while it is loaded: no patched
+// allocation functions, no signal handlers, no output, no file system of its own.
+const std::vector<std::string> kForUcx{
+    "UCX_MEM_EVENTS=n",    "UCX_ERROR_SIGNALS=", "UCX_HANDLE_ERRORS=none",
+    "UCX_LOG_LEVEL=fatal", "UCX_VFS_ENABLE=n",   "UCX_WARN_UNUSED_ENV_VARS=n"};
 
 // The folder of the program or library that contains this code.
 std::filesystem::path own_folder() {
@@ -132,44 +50,86 @@ std::vector<std::filesystem::path> folders_to_search(const TransportSettings& se
           own};
 }
 
-Result<const TransportComponent*> open_component(const KnownKind& kind,
-                                                 const TransportSettings& settings) {
+// For a program that pip installed: the package beside it. Python says it otherwise.
+std::filesystem::path ucx_beside_program() {
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(own_folder() / ".." / "lib", error)) {
+    const auto folder = entry.path() / "site-packages" / "libucx" / "lib";
+    if (entry.path().filename().string().starts_with("python3") &&
+        std::filesystem::exists(folder, error))
+      return folder;
+  }
+  return {};
+}
+
+// Modules that are libraries themselves: "ucx", "mpi_openmpi", "mpi_mpich".
+Result<const foreload_component*> open_module(const std::string& name,
+                                              const TransportSettings& settings) {
+  const std::string file_name = fmt::format("libforeload_{}.so", name);
   std::string searched;
   for (const auto& folder : folders_to_search(settings)) {
-    const auto file = folder / kind.file;
+    const auto file = folder / file_name;
     std::error_code error;
     if (!std::filesystem::exists(file, error)) {
       searched += (searched.empty() ? "" : ", ") + folder.lexically_normal().string();
       continue;
     }
-    void* const library = load_library(kind, file);
-    if (library == nullptr) {
+    void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr)
       return fail(ErrorKind::unreadable,
-                  fmt::format("cannot load the {} transport from {}: {}. {}", kind.name,
-                              file.string(), ::dlerror(), kind.remedy));
-    }
+                  fmt::format("cannot load the {} transport from {}: {}. Install foreload again",
+                              name, file.string(), ::dlerror()));
     const auto* component =
-        static_cast<const TransportComponent*>(::dlsym(library, kComponentName));
-    if (component == nullptr || component->border != kComponentBorder ||
-        std::strcmp(version(), component->built_for) != 0) {
+        static_cast<const foreload_component*>(::dlsym(library, "foreload_transport_component"));
+    if (component == nullptr || component->border != FORELOAD_BORDER ||
+        component->size != sizeof *component || std::strcmp(version(), component->built_for) != 0)
       return fail(ErrorKind::invalid,
                   fmt::format("cannot use the {} transport in {}: it belongs to another build of "
                               "foreload. Install both from the same package",
-                              kind.name, file.string()));
-    }
+                              name, file.string()));
     return component;
   }
   return fail(ErrorKind::unreadable,
-              fmt::format("the {} transport is not installed: no {} in {}. {}", kind.name,
-                          kind.file, searched, kind.remedy));
+              fmt::format("the {} transport is not installed: no {} in {}. Install foreload again, "
+                          "all of it",
+                          name, file_name, searched));
 }
 
-Result<const TransportComponent*> component_of(const std::string& kind,
+// Once a process, as libraries are: a second call finds everything open.
+Result<void> open_libraries(const foreload_component& component,
+                            const TransportSettings& settings) {
+  static std::mutex mutex;
+  static auto& opened = *new std::set<const foreload_component*>;
+  const std::scoped_lock lock(mutex);
+  if (opened.contains(&component)) return {};
+  TransportSettings with_package = settings;
+  with_package.rendezvous = nullptr;
+  if (with_package.ucx_package.empty()) with_package.ucx_package = ucx_beside_program();
+  int outcome = FORELOAD_OK;
+  border::Taken why;
+  peers::load_guarded(kForUcx, [&] {
+    const foreload_settings given = border::give(with_package);
+    outcome = component.open(&given, why.taker());
+  });
+  if (outcome != FORELOAD_OK) return tl::unexpected(border::error_of(outcome, why));
+  opened.insert(&component);
+  return {};
+}
+
+Result<const foreload_component*> component_of(const std::string& kind,
                                                const TransportSettings& settings) {
-  for (const KnownKind& known : kKinds)
-    if (kind == known.name) return open_component(known, settings);
-  return fail(ErrorKind::invalid, fmt::format("no transport is called {}; there are ucx and mpi",
-                                              kind.empty() ? "\"\"" : kind));
+  if (kind == "mpi") {
+    FORELOAD_TRY(const std::string module, peers::find_mpi_module());
+    return open_module(module, settings);
+  }
+  if (kind != "ucx")
+    return fail(ErrorKind::invalid,
+                fmt::format("no transport is called {}; there are host, ucx and mpi",
+                            kind.empty() ? "\"\"" : kind));
+  FORELOAD_TRY(const foreload_component* component, open_module(kind, settings));
+  FORELOAD_CHECK(open_libraries(*component, settings));
+  return component;
 }
 
 }  // namespace
@@ -177,19 +137,34 @@ Result<const TransportComponent*> component_of(const std::string& kind,
 Result<std::unique_ptr<Transport>> load_transport(const std::string& kind,
                                                   const TransportSettings& settings,
                                                   TransportCalls calls) {
-  FORELOAD_TRY(const TransportComponent* component, component_of(kind, settings));
-  return component->make(settings, std::move(calls));
+  if (kind == "host") return peers::make_host_transport(settings, std::move(calls));
+  FORELOAD_TRY(const foreload_component* component, component_of(kind, settings));
+  auto own_calls = std::make_unique<const TransportCalls>(std::move(calls));
+  const foreload_calls given_calls = border::give(*own_calls);
+  const foreload_settings given = border::give(settings);
+  foreload_transport made{};
+  border::Taken why;
+  const int outcome = component->make(&given, &given_calls, &made, why.taker());
+  if (outcome != FORELOAD_OK) return tl::unexpected(border::error_of(outcome, why));
+  return border::take(made, std::move(own_calls));
 }
 
 Result<std::unique_ptr<Rendezvous>> load_rendezvous(const std::string& kind,
                                                     const TransportSettings& settings) {
-  FORELOAD_TRY(const TransportComponent* component, component_of(kind, settings));
-  if (component->meet != nullptr) return component->meet(settings);
-  return fail(ErrorKind::invalid, fmt::format("the {} transport has no rendezvous", kind));
+  FORELOAD_TRY(const foreload_component* component, component_of(kind, settings));
+  if (component->meet == nullptr)
+    return fail(ErrorKind::invalid, fmt::format("the {} transport has no rendezvous", kind));
+  const foreload_settings given = border::give(settings);
+  foreload_rendezvous made{};
+  border::Taken why;
+  const int outcome = component->meet(&given, &made, why.taker());
+  if (outcome != FORELOAD_OK) return tl::unexpected(border::error_of(outcome, why));
+  return border::take(made);
 }
 
-Result<void> find_transport(const std::string& kind) {
-  FORELOAD_CHECK(component_of(kind, {}));
+Result<void> find_transport(const std::string& kind, const TransportSettings& settings) {
+  if (kind == "host") return {};
+  FORELOAD_CHECK(component_of(kind, settings));
   return {};
 }
 

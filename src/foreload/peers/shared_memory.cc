@@ -22,6 +22,7 @@
 
 #include "foreload/base/hash.h"
 #include "foreload/base/own_thread.h"
+#include "foreload/peers/host_socket.h"
 
 namespace foreload {
 namespace {
@@ -47,13 +48,6 @@ Address address_of(const std::string& job, uint32_t rank) {
 
 const sockaddr* raw(const Address& address) {
   return reinterpret_cast<const sockaddr*>(&address.socket);
-}
-
-bool same_user(int connection) {
-  ucred other{};
-  socklen_t size = sizeof other;
-  return ::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 &&
-         other.uid == ::geteuid();
 }
 
 // One byte with the descriptor, or a byte alone: nothing is published yet.
@@ -189,7 +183,7 @@ class UnixSharedMemory final : public SharedMemory {
     for (std::chrono::milliseconds pause(1);; pause = longer(pause)) {
       SharedDescriptor connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (::connect(connection.get(), raw(address), address.size) == 0) {
-        if (same_user(connection.get())) return connection;
+        if (peers::of_own_user(connection.get())) return connection;
         return foreign(rank, "it belongs to another user");
       }
       if (Clock::now() + pause >= deadline) return nothing_from(rank);
@@ -219,7 +213,7 @@ class UnixSharedMemory final : public SharedMemory {
       for (const uint32_t rank : take_gone(has_gone))
         if (gone_) gone_(rank);
       SharedDescriptor visitor(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
-      if (visitor.get() < 0 || !same_user(visitor.get())) continue;
+      if (visitor.get() < 0 || !peers::of_own_user(visitor.get())) continue;
       answer(visitor.get(), memory_);
       visitors.push_back(std::move(visitor));
     }

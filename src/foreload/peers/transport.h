@@ -2,9 +2,10 @@
 //
 // Carries messages between the ranks of a job: a small header and a payload that is sent from, and
 // received into, memory of the user's. It decides nothing, retries nothing and has no time-outs of
-// its own beyond joining; who is dead, the policy says. Kinds: in-process (tests, simulation), UCX,
-// MPI. UCX and MPI are components that are loaded at run time, so that the package works without
-// them; load_transport() finds them.
+// its own beyond joining; who is dead, the policy says. Kinds: in-process (tests, simulation), the
+// host's own sockets, UCX, MPI. UCX and MPI are modules behind a border in C (component.h), opened
+// at run time with the libraries they need, so that the package works without those;
+// load_transport() finds them.
 //
 // Messages between two ranks arrive in the order they were sent, or not at all. Connections are
 // made when first needed. Threads of the transport sleep while nothing happens.
@@ -81,7 +82,11 @@ struct TransportSettings {
                                            // choice, which describe() tells
   JobSecret secret{};                      // for transports that authenticate; zeros are refused
   std::shared_ptr<Rendezvous> rendezvous;  // where addresses are exchanged; not needed by MPI
-  std::filesystem::path components;        // folder of the components; empty: beside the program
+  std::filesystem::path components;        // folder of the modules; empty: beside the program
+  // Folders with libucp.so.0: `ucx` is the only one that counts, if it is given; `ucx_package`
+  // counts where the system has none. Of the process: the first that was opened stays.
+  std::filesystem::path ucx;
+  std::filesystem::path ucx_package;
 };
 
 class Transport {
@@ -100,18 +105,19 @@ class Transport {
   virtual std::string describe() const = 0;
 };
 
-// Makes a transport of a component, "ucx" or "mpi", and joins the job: waits until all ranks have
-// given their addresses. Fails with `unreadable` if the component is not installed (the message
-// says what to install) or the network cannot be used, `cancelled` if ranks are missing when the
-// time to join is over (the message names them), `invalid` for settings that make no sense.
+// Makes a transport, "host", "ucx" or "mpi", and joins the job: waits until all ranks have given
+// their addresses. Fails with `unreadable` if the module or its library is not installed (the
+// message says what to install) or the network cannot be used, `cancelled` if ranks are missing
+// when the time to join is over (the message names them), `invalid` for settings that make no
+// sense.
 Result<std::unique_ptr<Transport>> load_transport(const std::string& kind,
                                                   const TransportSettings& settings,
                                                   TransportCalls calls);
-// A rendezvous over the network of a component; only "mpi" has one. All ranks of the job call it.
+// A rendezvous over the network of a module; only "mpi" has one. All ranks of the job call it.
 // Fails as load_transport() does.
 Result<std::unique_ptr<Rendezvous>> load_rendezvous(const std::string& kind,
                                                     const TransportSettings& settings);
-// Whether the component is there; fails as load_transport() does if it is not.
-Result<void> find_transport(const std::string& kind);
+// Whether the module and its library are there; fails as load_transport() does if not.
+Result<void> find_transport(const std::string& kind, const TransportSettings& settings);
 
 }  // namespace foreload

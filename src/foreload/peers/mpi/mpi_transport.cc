@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 
 #include "foreload/base/own_thread.h"
-#include "foreload/peers/component.h"
-#include "foreload/peers/mpi/mpi_rendezvous.h"
 #include "foreload/peers/mpi/roll_call.h"
 #include "foreload/peers/mpi/start.h"
 
@@ -112,8 +110,14 @@ std::string MpiTransport::describe() const {
   char name[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
   MPI_Get_library_version(name, &length);
-  const std::string text(name, static_cast<size_t>(length));
-  return fmt::format("mpi ({})", text.substr(0, text.find(',')));
+  // "Open MPI v4.1.4, package: ...", "MPICH Version:\t4.0.2\nMPICH Release date: ..."
+  std::string text(name, static_cast<size_t>(length));
+  text.resize(std::min(text.find_first_of(",\n"), text.size()));
+  constexpr std::string_view kNoise = " Version:";
+  if (const size_t noise = text.find(kNoise); noise != std::string::npos)
+    text.erase(noise, kNoise.size());
+  std::replace(text.begin(), text.end(), '\t', ' ');
+  return fmt::format("mpi ({})", text);
 }
 
 void MpiTransport::send(uint32_t to, OutgoingMessage message) {
@@ -377,8 +381,3 @@ void MpiTransport::finish() {
 }
 
 }  // namespace foreload::mpi
-
-extern "C" __attribute__((visibility("default")))
-const foreload::TransportComponent foreload_transport_component{
-    foreload::kComponentBorder, FORELOAD_VERSION, foreload::mpi::MpiTransport::make,
-    foreload::mpi::make_rendezvous};

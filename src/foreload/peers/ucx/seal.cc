@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/peers/ucx/seal.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
-
 #include <cstring>
 #include <new>
 #include <vector>
+
+#include "foreload/peers/ucx/crypto.h"
 
 namespace foreload::ucx {
 namespace {
@@ -27,7 +24,7 @@ void append(std::vector<std::byte>& bytes, const T& value) {
 
 Result<RunNonce> draw_nonce() {
   RunNonce nonce;
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), nonce.size()) != 1) {
+  if (crypto().RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), nonce.size()) != 1) {
     return fail(
         ErrorKind::unreadable,
         "cannot draw random numbers for the UCX transport. Check that /dev/urandom is there");
@@ -39,16 +36,17 @@ std::array<std::byte, 32> authenticate(const JobSecret& secret, std::span<const 
   std::array<std::byte, 32> out{};
   unsigned size = out.size();
   // Fails only where memory does.
-  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), raw(bytes.data()),
-           bytes.size(), reinterpret_cast<unsigned char*>(out.data()), &size) == nullptr) {
+  if (crypto().HMAC(crypto().EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+                    raw(bytes.data()), bytes.size(), reinterpret_cast<unsigned char*>(out.data()),
+                    &size) == nullptr) {
     throw std::bad_alloc();
   }
   return out;
 }
 
 struct Seal::Context {
-  EVP_CIPHER_CTX* gcm = EVP_CIPHER_CTX_new();
-  ~Context() { EVP_CIPHER_CTX_free(gcm); }
+  EVP_CIPHER_CTX* gcm = crypto().EVP_CIPHER_CTX_new();
+  ~Context() { crypto().EVP_CIPHER_CTX_free(gcm); }
 };
 
 Seal::Seal(const JobSecret& secret, const End& from, const End& to)
@@ -60,10 +58,10 @@ Seal::Seal(const JobSecret& secret, const End& from, const End& to)
     append(purpose, end->nonce);
   }
   auto key = authenticate(secret, purpose);
-  const bool ok =
-      context_->gcm != nullptr &&
-      EVP_EncryptInit_ex(context_->gcm, EVP_aes_128_gcm(), nullptr, raw(key.data()), nullptr) == 1;
-  OPENSSL_cleanse(key.data(), key.size());
+  const bool ok = context_->gcm != nullptr &&
+                  crypto().EVP_EncryptInit_ex(context_->gcm, crypto().EVP_aes_128_gcm(), nullptr,
+                                              raw(key.data()), nullptr) == 1;
+  crypto().OPENSSL_cleanse(key.data(), key.size());
   if (!ok) throw std::bad_alloc();
 }
 Seal::~Seal() = default;
@@ -75,16 +73,17 @@ Tag Seal::tag(uint64_t count, std::span<const std::byte> first, std::span<const 
   std::memcpy(nonce.data(), &count, sizeof count);
   EVP_CIPHER_CTX* const gcm = context_->gcm;
   int length = 0;
-  bool ok = EVP_EncryptInit_ex(gcm, nullptr, nullptr, nullptr, raw(nonce.data())) == 1;
+  bool ok = crypto().EVP_EncryptInit_ex(gcm, nullptr, nullptr, nullptr, raw(nonce.data())) == 1;
   for (const auto piece : {first, second}) {
     // Nothing is encrypted: without a place for the result, the bytes are only authenticated.
-    ok = ok && (piece.empty() || EVP_EncryptUpdate(gcm, nullptr, &length, raw(piece.data()),
-                                                   static_cast<int>(piece.size())) == 1);
+    ok =
+        ok && (piece.empty() || crypto().EVP_EncryptUpdate(gcm, nullptr, &length, raw(piece.data()),
+                                                           static_cast<int>(piece.size())) == 1);
   }
   Tag tag;
   unsigned char nothing[16];
-  ok = ok && EVP_EncryptFinal_ex(gcm, nothing, &length) == 1;
-  ok = ok && EVP_CIPHER_CTX_ctrl(gcm, EVP_CTRL_GCM_GET_TAG, tag.size(), tag.data()) == 1;
+  ok = ok && crypto().EVP_EncryptFinal_ex(gcm, nothing, &length) == 1;
+  ok = ok && crypto().EVP_CIPHER_CTX_ctrl(gcm, EVP_CTRL_GCM_GET_TAG, tag.size(), tag.data()) == 1;
   if (!ok) throw std::bad_alloc();
   return tag;
 }
@@ -92,7 +91,7 @@ Tag Seal::tag(uint64_t count, std::span<const std::byte> first, std::span<const 
 bool Seal::matches(uint64_t count, std::span<const std::byte> first,
                    std::span<const std::byte> second, const Tag& tag) {
   const Tag right = this->tag(count, first, second);
-  return CRYPTO_memcmp(right.data(), tag.data(), tag.size()) == 0;
+  return crypto().CRYPTO_memcmp(right.data(), tag.data(), tag.size()) == 0;
 }
 
 }  // namespace foreload::ucx

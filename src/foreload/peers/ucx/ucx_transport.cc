@@ -12,8 +12,6 @@
 #include <fmt/format.h>
 
 #include "foreload/base/own_thread.h"
-#include "foreload/base/version.h"
-#include "foreload/peers/component.h"
 #include "foreload/peers/ucx/announcement.h"
 
 namespace foreload::ucx {
@@ -32,8 +30,8 @@ constexpr std::chrono::milliseconds kCloseTime{700};
 // Takes out the requests that are over; whether that was all.
 bool all_done(std::vector<ucs_status_ptr_t>& requests) {
   std::erase_if(requests, [](ucs_status_ptr_t request) {
-    if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
-    ucp_request_free(request);
+    if (library().ucp_request_check_status(request) == UCS_INPROGRESS) return false;
+    library().ucp_request_free(request);
     return true;
   });
   return requests.empty();
@@ -83,10 +81,10 @@ Result<void> UcxTransport::join(const TransportSettings& settings) {
   handler.flags = UCP_AM_FLAG_WHOLE_MSG;
   handler.cb = on_message;
   handler.arg = this;
-  const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_->get(), &handler);
+  const ucs_status_t status = library().ucp_worker_set_am_recv_handler(worker_->get(), &handler);
   if (status != UCS_OK) {
-    return fail(ErrorKind::unreadable,
-                fmt::format("cannot receive messages with UCX: {}", ucs_status_string(status)));
+    return fail(ErrorKind::unreadable, fmt::format("cannot receive messages with UCX: {}",
+                                                   library().ucs_status_string(status)));
   }
   FORELOAD_TRY(
       const auto announced,
@@ -122,7 +120,7 @@ UcxTransport::~UcxTransport() {
 }
 
 std::string UcxTransport::describe() const {
-  return fmt::format("ucx ({})", worker_->devices());
+  return fmt::format("ucx ({}, UCX {}.{})", worker_->devices(), library().major, library().minor);
 }
 
 void UcxTransport::send(uint32_t to, OutgoingMessage message) {
@@ -250,8 +248,8 @@ void UcxTransport::give_frame(Peer& peer, const std::shared_ptr<Sending>& messag
   param.user_data = frame;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
   const ucs_status_ptr_t request =
-      ucp_am_send_nbx(peer.endpoint, kMessageId, frame->bytes.data(), frame->bytes.size(),
-                      piece.data(), piece.size(), &param);
+      library().ucp_am_send_nbx(peer.endpoint, kMessageId, frame->bytes.data(), frame->bytes.size(),
+                                piece.data(), piece.size(), &param);
   if (request == nullptr) {
     end_frame(frame, true);
   } else if (UCS_PTR_IS_ERR(request)) {
@@ -268,10 +266,11 @@ bool UcxTransport::connect(Peer& peer) {
   params.err_handler.cb = on_error;
   params.err_handler.arg = &peer;
   peer.connected = false;
-  const ucs_status_t status = ucp_ep_create(worker_->get(), &params, &peer.endpoint);
+  const ucs_status_t status = library().ucp_ep_create(worker_->get(), &params, &peer.endpoint);
   if (status == UCS_OK) return true;
   peer.endpoint = nullptr;
-  lost_.emplace_back(peer.rank, fmt::format("cannot connect: {}", ucs_status_string(status)));
+  lost_.emplace_back(peer.rank,
+                     fmt::format("cannot connect: {}", library().ucs_status_string(status)));
   return false;
 }
 
@@ -280,14 +279,15 @@ void UcxTransport::forget_endpoint(Peer& peer) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  const ucs_status_ptr_t closing = ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param);
+  const ucs_status_ptr_t closing =
+      library().ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param);
   if (closing != nullptr && !UCS_PTR_IS_ERR(closing)) closing_.push_back(closing);
 }
 
 void UcxTransport::on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status) {
   auto* const self = static_cast<Peer*>(peer);
   if (self->endpoint != endpoint) return;
-  self->transport->lost_.emplace_back(self->rank, ucs_status_string(status));
+  self->transport->lost_.emplace_back(self->rank, library().ucs_status_string(status));
 }
 
 // Outside of UCX's calls: closes what failed and tells.
@@ -333,7 +333,7 @@ void UcxTransport::end_frame(FrameOut* frame, bool ok) {
 void UcxTransport::on_sent(void* request, ucs_status_t status, void* frame) {
   auto* const self = static_cast<FrameOut*>(frame);
   self->transport->end_frame(self, status == UCS_OK);
-  ucp_request_free(request);
+  library().ucp_request_free(request);
 }
 
 ucs_status_t UcxTransport::on_message(void* self, const void* header, size_t header_bytes,
@@ -408,7 +408,7 @@ void UcxTransport::finish() {
   for (const Peer& peer : peers_) {
     if (peer.endpoint == nullptr || peer.frames > 0) continue;
     const ucp_request_param_t param{};
-    const ucs_status_ptr_t flush = ucp_ep_flush_nbx(peer.endpoint, &param);
+    const ucs_status_ptr_t flush = library().ucp_ep_flush_nbx(peer.endpoint, &param);
     if (flush != nullptr && !UCS_PTR_IS_ERR(flush)) flushes.push_back(flush);
   }
   // UCX 1.13 aborts the process if a worker ends that is still connecting, to others or, which
@@ -439,7 +439,3 @@ void UcxTransport::progress_until(std::chrono::milliseconds most,
 }
 
 }  // namespace foreload::ucx
-
-extern "C" __attribute__((visibility("default")))
-const foreload::TransportComponent foreload_transport_component{
-    foreload::kComponentBorder, FORELOAD_VERSION, foreload::ucx::UcxTransport::make};

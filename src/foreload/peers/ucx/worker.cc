@@ -21,24 +21,27 @@ tl::unexpected<Error> cannot_open(const std::string& devices, const char* action
       ErrorKind::unreadable,
       fmt::format("cannot {} for the UCX transport on {}: {}. Check that the interface exists "
                   "and is up (`ucx_info -d` lists what UCX can use)",
-                  action, devices, ucs_status_string(status)));
+                  action, devices, library().ucs_status_string(status)));
 }
 
 struct Config {
   ucp_config_t* config = nullptr;
   ~Config() {
-    if (config != nullptr) ucp_config_release(config);
+    if (config != nullptr) library().ucp_config_release(config);
   }
   // Where the user set a variable of UCX, that counts.
   void set_default(const char* name, const char* value) const {
     if (std::getenv(fmt::format("UCX_{}", name).c_str()) == nullptr) {
-      ucp_config_modify(config, name, value);
+      library().ucp_config_modify(config, name, value);
     }
   }
-  // The variable is called UCX_TCP_NAME; as a key UCX 1.13 knows it by NAME alone.
+  // The variable is called UCX_TCP_NAME. As a key UCX 1.13 knows it by NAME alone, newer versions
+  // by TCP_NAME; both let a key that they do not know pass, or refuse it alone.
   void set_default_of_tcp(const char* name, const char* value) const {
-    if (std::getenv(fmt::format("UCX_TCP_{}", name).c_str()) == nullptr) {
-      ucp_config_modify(config, name, value);
+    const std::string long_name = fmt::format("TCP_{}", name);
+    if (std::getenv(fmt::format("UCX_{}", long_name).c_str()) == nullptr) {
+      library().ucp_config_modify(config, name, value);
+      library().ucp_config_modify(config, long_name.c_str(), value);
     }
   }
 };
@@ -55,9 +58,9 @@ Result<std::unique_ptr<Worker>> Worker::open(const std::string& interface) {
   }
   std::unique_ptr<Worker> self(new Worker);
   Config config;
-  ucs_status_t status = ucp_config_read(nullptr, nullptr, &config.config);
+  ucs_status_t status = library().ucp_config_read(nullptr, nullptr, &config.config);
   if (status != UCS_OK) return cannot_open(devices, "read UCX's settings", status);
-  status = ucp_config_modify(config.config, "NET_DEVICES", devices.c_str());
+  status = library().ucp_config_modify(config.config, "NET_DEVICES", devices.c_str());
   if (status != UCS_OK) return cannot_open(devices, "choose the interface", status);
   // No shared memory: ranks on one host have foreload's own, which leaves nothing behind. Nobody
   // sends to itself.
@@ -75,15 +78,16 @@ Result<std::unique_ptr<Worker>> Worker::open(const std::string& interface) {
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   params.name = "foreload";
-  status = ucp_init(&params, config.config, &self->context_);
+  status = library().ucp_init_version(kOldestMajor, kOldestMinor, &params, config.config,
+                                      &self->context_);
   if (status != UCS_OK) return cannot_open(devices, "start UCX", status);
 
   ucp_worker_params_t worker_params{};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  status = ucp_worker_create(self->context_, &worker_params, &self->worker_);
+  status = library().ucp_worker_create(self->context_, &worker_params, &self->worker_);
   if (status != UCS_OK) return cannot_open(devices, "make a worker", status);
-  status = ucp_worker_get_efd(self->worker_, &self->events_);
+  status = library().ucp_worker_get_efd(self->worker_, &self->events_);
   if (status != UCS_OK) return cannot_open(devices, "wait for events", status);
 
   ucp_worker_attr_t attributes{};
@@ -91,11 +95,11 @@ Result<std::unique_ptr<Worker>> Worker::open(const std::string& interface) {
                           UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER;
   // Same-host shortcuts are not wanted, so their addresses need not travel either.
   attributes.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
-  status = ucp_worker_query(self->worker_, &attributes);
+  status = library().ucp_worker_query(self->worker_, &attributes);
   if (status != UCS_OK) return cannot_open(devices, "ask for the own address", status);
   self->address_.assign(reinterpret_cast<const char*>(attributes.address),
                         attributes.address_length);
-  ucp_worker_release_address(self->worker_, attributes.address);
+  library().ucp_worker_release_address(self->worker_, attributes.address);
   if (attributes.max_am_header < kMostFrameBytes) {
     return cannot_open(devices, "send headers", UCS_ERR_EXCEEDS_LIMIT);
   }
@@ -104,13 +108,13 @@ Result<std::unique_ptr<Worker>> Worker::open(const std::string& interface) {
 }
 
 void Worker::close() {
-  if (worker_ != nullptr) ucp_worker_destroy(std::exchange(worker_, nullptr));
-  if (context_ != nullptr) ucp_cleanup(std::exchange(context_, nullptr));
+  if (worker_ != nullptr) library().ucp_worker_destroy(std::exchange(worker_, nullptr));
+  if (context_ != nullptr) library().ucp_cleanup(std::exchange(context_, nullptr));
 }
 
 void Worker::sleep(int wake, std::chrono::milliseconds most) {
   // Busy: something happened since the last progress, and the descriptor will not say so.
-  if (ucp_worker_arm(worker_) == UCS_ERR_BUSY) return;
+  if (library().ucp_worker_arm(worker_) == UCS_ERR_BUSY) return;
   pollfd polled[] = {{events_, POLLIN, 0}, {wake, POLLIN, 0}};
   ::poll(polled, 2, static_cast<int>(most.count()));
 }

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "foreload/base/result.h"
+#include "foreload/peers/ucx/library.h"
 
 namespace foreload::ucx {
 
@@ -34,7 +35,7 @@ class Worker {
   const std::string& devices() const { return devices_; }  // "tcp, lo"
 
   // Whether there was progress.
-  bool progress() { return ucp_worker_progress(worker_) != 0; }
+  bool progress() { return library().ucp_worker_progress(worker_) != 0; }
   // Waits until something happened here or `wake` can be read, without using the processor.
   void sleep(int wake, std::chrono::milliseconds most);
 
