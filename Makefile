@@ -16,12 +16,14 @@ jobs := $(shell nproc 2>/dev/null || echo 2)
 sources := CMakeLists.txt $(shell find src bindings python cmake -not -path '*/__pycache__*')
 # A sanitized program may not start where the kernel spreads addresses widely.
 fixed_addresses = $(shell setarch $$(uname -m) -R true 2>/dev/null && echo setarch $$(uname -m) -R)
+wheel := build/wheel/.stamp
 # An environment whose Python is gone is of no use.
 $(shell [ -x $(python) ] || rm -rf .venv)
 
 FUZZ_SECONDS ?= 10
 
-.PHONY: help demo test bare build bench bench-engine bench-peers bench-rivals lint sanitize fuzz soak test-gpu
+.PHONY: help demo test bare build wheel wheel-test wheel-old-root bench bench-engine bench-peers bench-rivals
+.PHONY: lint sanitize fuzz soak test-gpu
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-13s %s\n", $$1, $$2 }'
 
@@ -30,13 +32,23 @@ demo: $(stamps)/package $(stamps)/plot-tools ## make photos, read them from slow
 
 test: system-tests $(stamps)/dev-tools ## everything: C++ and Python tests, lint, sanitizers
 	@mkdir -p build && rm -f build/test-*.log
-	@status=0; $(MAKE) test-dev $(stamps)/package test-python lint sanitize fuzz || status=$$?; \
+	@status=0; $(MAKE) test-dev $(stamps)/package $(wheel) test-python lint sanitize fuzz || status=$$?; \
 	  scripts/test-summary.sh $$status
 
 bare: ## demo and test in a new Debian 12 that has nothing yet, with the times they took (needs root)
 	@scripts/bare.sh
 
 build: system-tests build-dev $(stamps)/package ## the dev build in build/dev, and the package in .venv
+
+wheel: system-wheel $(stamps)/venv ## dist/: a wheel for each Python from 3.11 on that is found, and the sdist
+	@scripts/wheel/build.sh
+	@scripts/wheel/sdist.sh
+
+wheel-test: $(wheel) $(stamps)/dev-tools ## the wheel of this Python, in an environment with nothing else
+	@$(python) -m pytest tests/install/test_wheel.py
+
+wheel-old-root: $(wheel) ## the same in an older system, made with mmdebstrap (needs root)
+	@scripts/wheel/old_root.sh
 
 bench: system-tests build-release ## build as shipped and run every benchmark
 	@benches=$$(find build/release/bench -name '*_bench' -type f -executable | sort); \
@@ -81,11 +93,13 @@ soak: build $(stamps)/dev-tools ## the long tests, C++ and Python
 # From here on: steps that the targets above are made of.
 
 presets := dev asan tsan release
-.PHONY: system system-tests test-python $(presets:%=build-%) $(presets:%=test-%)
+.PHONY: system system-tests system-wheel test-python $(presets:%=build-%) $(presets:%=test-%)
 system:
 	@scripts/setup.sh system
 system-tests:
 	@scripts/setup.sh system tests
+system-wheel:
+	@scripts/setup.sh system wheel
 
 $(stamps)/venv: | system
 	@scripts/setup.sh venv
@@ -97,6 +111,10 @@ $(stamps)/dev-tools: requirements-dev.txt $(stamps)/venv
 	@scripts/setup.sh dev-tools
 $(stamps)/package: $(stamps)/build-tools $(sources)
 	@scripts/setup.sh package
+
+$(wheel): $(sources) pyproject.toml $(wildcard scripts/wheel/*) $(stamps)/venv | system-wheel
+	@FORELOAD_WHEEL_PYTHONS=$(python) scripts/wheel/build.sh
+	@touch $@
 
 $(presets:%=build/%/build.ninja): build/%/build.ninja: CMakePresets.json | system-tests
 	@echo "[build] configuring build/$*"

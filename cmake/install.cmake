@@ -5,6 +5,9 @@ include(CMakePackageConfigHelpers)
 
 if(SKBUILD)
   install(TARGETS foreload_program DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
+  if(FORELOAD_WHEEL)
+    install(DIRECTORY ${FORELOAD_WHEEL_PREFIX}/licenses DESTINATION foreload COMPONENT python)
+  endif()
   return()
 endif()
 

@@ -3,7 +3,7 @@
 #
 # Sets up what foreload is built, run and tested with. The Makefile calls one step at a time and
 # keeps the stamps that make a second run quick:
-#   setup.sh system [tests]   compiler, CMake, Python and libraries; with `tests`, those of the tests too
+#   setup.sh system [tests|wheel]   compiler, CMake, Python and libraries; those of the tests or of wheels too
 #   setup.sh venv             the virtual environment .venv
 #   setup.sh build-tools      what pip needs to build the package, and numpy
 #   setup.sh plot-tools       what foreload plot and foreload report draw with
@@ -54,6 +54,9 @@ missing_packages() {
       debian:11 | ubuntu:20.* | ubuntu:22.*) ;;                             # newer systems only
       *) wanted+=(libclang-rt-dev) ;;
     esac
+  fi
+  if [ "${1:-}" = tests ] || [ "${1:-}" = wheel ]; then
+    wanted+=(nasm dpkg-dev)  # what is inside a wheel is built from source
   fi
   if ! have dpkg-query; then wanted=(); fi  # not Debian: CMake names the libraries it misses
   have g++ || wanted+=(g++)
@@ -143,5 +146,5 @@ case $step in
     mkdir -p .venv/.stamps
     touch ".venv/.stamps/$step"
     ;;
-  *) die "usage: scripts/setup.sh system [tests] | venv | build-tools | plot-tools | dev-tools | package" ;;
+  *) die "usage: scripts/setup.sh system [tests|wheel] | venv | build-tools | plot-tools | dev-tools | package" ;;
 esac

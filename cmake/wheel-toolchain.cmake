@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiles for the old C library of a wheel, with the compiler and the libraries that
+# scripts/wheel/libraries.sh made. Nothing is linked that is not there.
+set(wheel ${CMAKE_CURRENT_LIST_DIR}/../build/wheel)
+cmake_path(NORMAL_PATH wheel)
+set(CMAKE_C_COMPILER ${wheel}/bin/cc)
+set(CMAKE_CXX_COMPILER ${wheel}/bin/c++)
+set(CMAKE_AR ${wheel}/bin/ar CACHE FILEPATH "")
+set(CMAKE_RANLIB ${wheel}/bin/ranlib CACHE FILEPATH "")
+# zig looks for undefined behaviour unless told otherwise.
+set(CMAKE_CXX_FLAGS_INIT -fno-sanitize=all)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(FORELOAD_WHEEL_PREFIX ${wheel}/prefix)
+set(CMAKE_FIND_ROOT_PATH ${FORELOAD_WHEEL_PREFIX})
+set(CMAKE_PREFIX_PATH ${FORELOAD_WHEEL_PREFIX})
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
