@@ -274,6 +274,17 @@ def test_recipe_for_resuming_goes_on_after_an_interruption(recipe_data, monkeypa
     assert torch.load("run.pt")["epoch"] == 1
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_recipe_for_lightning_goes_on_with_the_sixth_batch(recipe_data):
+    pytest.importorskip("lightning")
+    loop, (line, text) = recipes()["Resume in a trainer"][:2]
+    unpacking = "        images, labels = batch\n"
+    text = text.replace(unpacking, unpacking + "        seen.append(images.sum().item())\n")
+    seen = run_blocks([loop, (0, "seen = []"), (line, text)])["seen"]
+    assert len(seen) == 8 + 3
+    assert seen[8:] == seen[5:8]
+
+
 def test_recipe_for_a_job_array_gives_each_task_a_cache(recipe_data, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
