@@ -307,6 +307,12 @@ def test_blocks_that_start_processes_run_as_a_script(place):
     assert done.stdout == "50\n", done.stderr
 
 
+def test_every_page_is_in_the_index():
+    text = (ROOT / "docs/README.md").read_text("utf-8")
+    names = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert names <= set(re.findall(r"\]\(([\w.-]+\.md)", text))
+
+
 def commands(document: str) -> list[str]:
     """Commands of foreload that are shown with a prompt."""
     text = (ROOT / document).read_text("utf-8")
