@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small network on several ranks, on CPUs, whose loaders are one cache.
+"""Trains a small network on several ranks, on CPUs. Their loaders act as one cache.
 
     torchrun --nproc-per-node 4 examples/ddp.py [FOLDER]
 
@@ -60,7 +60,7 @@ def train(folder: Path) -> None:
     dist.all_reduce(source)
     if dist.get_rank() == 0:
         print(f"peers over {stats['transport']}; {source.item():,} bytes read from the source")
-    dist.barrier()  # each rank keeps what others read: none leaves before the last is done
+    dist.barrier()  # each rank keeps samples of the others, so all stay to the end
     loader.close()
 
 

@@ -3,8 +3,8 @@
 
     python examples/plain_numpy.py [FOLDER]
 
-Without torch batches are numpy arrays by themselves; where torch is installed, `batch_transform`
-turns its tensors into arrays, without copying.
+Without torch batches are numpy arrays. Where torch is installed, `batch_transform` turns its
+tensors into arrays, without copying.
 """
 
 import sys

@@ -3,8 +3,8 @@
 
     python examples/plan_job.py [DATASET]
 
-Plans 30 epochs on 8 ranks with more and more memory, for a folder of images or for a data set that
-is only thought of, and prints what each step saves.
+Plans 30 epochs on 8 ranks with more and more memory, and prints what each step saves. The data set
+is a folder of images; without DATASET it is one that does not exist.
 """
 
 import sys

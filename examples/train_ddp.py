@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on images with one process per GPU, batches decoded, copied and finished by foreload.
+"""Trains on images with one process per GPU. foreload decodes batches and puts them on the GPU.
 
     torchrun --nproc-per-node 8 examples/train_ddp.py /data/imagenet/train --arch resnet50 \\
         --epochs 90 --memory 200GiB --checkpoint run.pt
 
-Started again with the same checkpoint, it goes on at the step where it was, also with another
-number of processes. Without arguments it makes a few images and trains a small network on them, on
-the CPU if there is no GPU.
+If it is started again with the same checkpoint, it goes on at the step where it was, also with
+another number of processes. Without arguments it makes a few images and trains a small network on
+them, on the CPU if there is no GPU.
 """
 
 import argparse

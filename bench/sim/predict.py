@@ -327,10 +327,10 @@ SECTION = """## Prediction
 machine, predicts the epoch times of ten runs with the simulator from that probe alone, and then
 measures each of them {rounds} times, by turns: 1 and 4 ranks; a source of 100 MB/s with 5.5 ms a
 file; a disk that is read at 300 MB/s; JPEGs decoded and cropped with all CPUs; caches of 50 and
-100 %. Ranks stay in step as training keeps them, and torch is loaded before the first epoch. The
-probe and every run begin after six seconds of rest: this machine is a virtual one, which gives free
-memory back to its host meanwhile, and what first epochs fill has to be got again. The goal is 10 %,
-with decoding 15 %{met}.
+100 %. Ranks wait for each other after each step, as in training, and torch is loaded before the
+first epoch. The probe and every run begin after six seconds of rest. In that time this virtual
+machine gives free memory back to its host, so that every first epoch has to get it again. The goal
+is 10 %, with decoding 15 %{met}.
 
 {table}
 
@@ -409,7 +409,7 @@ def main() -> int:
     for bound, profile in profiles.items():
         (options.out / f"prediction-{bound}-profile.json").write_text(profile, "utf-8")
     if options.document:
-        met = " and was met" if good else " and was not met everywhere"
+        met = ", and was met" if good else ", and was not met everywhere"
         section = SECTION.format(rounds=options.rounds, met=met, table=text)
         document = with_section(options.document.read_text("utf-8"), section)
         options.document.write_text(document, "utf-8")

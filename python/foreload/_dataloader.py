@@ -62,8 +62,8 @@ class DataLoader:
     `DistributedSampler` for (seed, epoch, rank, world size), also with one rank.
 
     Args:
-        dataset: A folder with one sub-folder per class, or a data set object with `.samples`; see
-            docs/pytorch.md.
+        dataset: A folder with one sub-folder per class, a text file with one path per line, or an
+            object with `.samples` or with `locate` and `decode`; see docs/pytorch.md.
         batch_size: Samples in a batch; None gives single samples.
         shuffle: Whether each epoch has an order of its own.
         sampler: Gives the samples of an epoch. It is iterated when an iteration starts, not before.
@@ -75,7 +75,7 @@ class DataLoader:
         pin_memory: Give tensors in pinned memory, where there is CUDA; images are decoded into it.
         drop_last: Whether a last batch that is not full is left out.
         timeout: Seconds to wait for a batch until RuntimeError; 0 waits for as long as it takes.
-        generator: torch generator that one seed is drawn from, now.
+        generator: torch generator; the seed is drawn from it when the loader is made.
         prefetch_factor: Batches that a Python transform works ahead; others need no such number.
         transform: `foreload.transforms`, torchvision's (they are translated), or a function; by
             default the data set's own. See docs/transforms.md.
@@ -89,16 +89,16 @@ class DataLoader:
         pad: What happens if ranks cannot share samples evenly: "repeat" some, "truncate", or
             "none": some ranks get one sample more (for evaluation).
         return_index: Whether a batch has the numbers of its samples as a third entry.
-        rank: This process's number, and
-        world_size: how many there are; by default what torch.distributed or the environment says.
+        rank: The number of this process; by default what torch.distributed or the environment says.
+        world_size: How many processes there are; by default the same.
         memory: Memory of this machine to keep samples in.
         disk: "FOLDER:SIZE" of a disk cache, or several.
         cache: A `foreload.Cache` to take memory and disk from, instead.
         index, revalidate, extensions, deadline, profile: As for `foreload.Reader`.
         workers: Who runs a function as transform: "thread", or "process" for spawned processes.
-        on_error: "raise", or "skip": a bad sample's place takes a good one of its batch.
-        device: "cuda", "cuda:1", ...: where batches are handed out; None: in host memory. See
-            docs/gpu.md.
+        on_error: "raise", or "skip": a good sample of the batch replaces a bad one.
+        device: "cuda", "cuda:1", ...: where batches are when the loop gets them; None: in host
+            memory. See docs/gpu.md.
         prefetch_to_device: Batches that are on the device before the loop asks for them.
         decoder: "cpu", "gpu" (nvJPEG), or "hybrid": a share is decoded by each.
         transport: How ranks share what they keep: "ucx", "mpi", "host" (all are on one), "none"
@@ -396,7 +396,7 @@ class DataLoader:
         )
 
     def close(self) -> None:
-        """End its threads; it cannot be used any more. Batches stay good."""
+        """End its threads. The loader cannot be used after that; its batches can."""
         core, self._core = self._core, None
         if core is None or os.getpid() != self._process:
             return

@@ -63,14 +63,14 @@ class Reader:
             the first disk cache, if there is one.
         revalidate: List again even if there is an index.
         extensions: Which files are samples; those of images if None, every file if empty.
-        on_error: "raise", or "skip": a bad sample's place takes the next good one of its batch.
+        on_error: "raise", or "skip": the next good sample of the batch replaces a bad one.
         deadline: Seconds until a read from the source is given up.
         profile: File that `foreload probe` saved, to start from; "none" for none. None takes the
             one in ~/.cache/foreload if it is there.
         first_epoch: The epoch to begin with.
         start: Samples of that epoch that all ranks together have read before.
-        rank: This process's number, and
-        ranks: how many there are.
+        rank: The number of this process.
+        ranks: How many processes there are.
     """
 
     def __init__(

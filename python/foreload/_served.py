@@ -79,9 +79,9 @@ class ServedDataset:
         ]
 
     def expect(self, indices: Iterable[SupportsIndex]) -> None:
-        """Say which samples will be asked for, in order, so that they are read ahead: a list, or a
-        sampler that gives the same one again. Counts until it is called again: call it before each
-        epoch, in the process that opened the data set."""
+        """Say which samples will be asked for, in order, so that they are read ahead. It takes a
+        list, or a sampler that gives the same list twice. Call it before each epoch, in the
+        process that opened the data set; the last call counts."""
         self._own_server().expect([self._number(index) for index in indices])
 
     def _number(self, index: SupportsIndex) -> int:
@@ -128,7 +128,7 @@ class ServedDataset:
         return found
 
     def close(self) -> None:
-        """End the engine; samples cannot be read any more, by nobody."""
+        """End the engine. After that no process can read samples from it."""
         if self._server is not None:
             self._server.close()
 

@@ -29,7 +29,7 @@ class Step:
         self._given = given
 
     def to_dict(self) -> dict[str, Any]:
-        """The step as the JSON form has it."""
+        """The step as a dict, as `Compose.to_json` writes it."""
         return {"step": type(self).__name__, **self._given}
 
     def __eq__(self, other: object) -> bool:
@@ -299,8 +299,8 @@ class ToDtype(Step):
 
     Args:
         dtype: Its name, or torch's or numpy's object for it.
-        scale: Whether floats lie in [0, 1]; otherwise they are 0 to 255. Behind `Normalize` it
-            makes no difference, before it `Normalize` takes what it gets.
+        scale: Whether floats lie in [0, 1]; otherwise they are 0 to 255. After `Normalize` it makes
+            no difference. Before it, `Normalize` gets the values as they are here.
     """
 
     def __init__(self, dtype: Any, scale: bool = False) -> None:
@@ -308,7 +308,7 @@ class ToDtype(Step):
 
 
 class ToLayout(Step):
-    """ "CHW", "HWC", or "channels_last": CHW to look at for torch, HWC in memory."""
+    """ "CHW", "HWC", or "channels_last": torch sees CHW, the memory holds HWC."""
 
     def __init__(self, layout: str) -> None:
         name = layout.lower()
@@ -420,7 +420,7 @@ def _translated(transform: Any) -> list[Step]:
 
 
 def from_torchvision(transform: object) -> Compose:
-    """The same as one of torchvision's transforms, from what its objects say of themselves.
+    """Translate a transform of torchvision into steps of this module.
 
     ValueError names the step that cannot be translated and why.
     """
@@ -451,7 +451,7 @@ def from_torchvision(transform: object) -> Compose:
 
 
 def native(transform: object) -> Compose | None:
-    """A chain that C++ can run, or None where the transform is Python's.
+    """A chain that C++ can run, or None if the transform is a Python function.
 
     ValueError for a transform of torchvision that cannot be translated.
     """

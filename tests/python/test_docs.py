@@ -7,11 +7,15 @@ that cannot run here begins with "# not run by the tests".
 
 from __future__ import annotations
 
+import csv
+import json
+import os
 import re
 import shlex
 import subprocess
 import sys
 import types
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -23,15 +27,17 @@ ROOT = Path(__file__).parents[2]
 GUIDES = ["README.md"] + [
     f"docs/{name}.md" for name in ("quickstart", "pytorch", "resume", "caches", "engine", "plan")
 ]
+RECIPES = "docs/recipes.md"
 NOT_RUN = "# not run by the tests"
 # What is large in the docs and small here.
 SMALLER = [
     (r"\d+ ?[GT]iB", "8MiB"),
     (r"range\(90\)|range\(3\)", "range(2)"),
+    (r"range\(first_epoch, 90\)", "range(first_epoch, 2)"),
     (r"max_epochs=90", "max_epochs=2"),
     (r"epochs=90", "epochs=2"),
     (r"num_workers=8", "num_workers=1"),
-    (r"(imagenet_train|RandomResizedCrop)\(224\)", r"\1(8)"),
+    (r"(imagenet_train|imagenet_eval|RandomResizedCrop)\(224\)", r"\1(8)"),
     (r"1_281_167", "1_281"),
     (r"/data/(imagenet/)?train", "train"),
     (r"/local/(nvme|cache)", "disk"),
@@ -143,6 +149,149 @@ def test_python_blocks_run(document, place, monkeypatch):
             value.close()
 
 
+def recipes() -> dict[str, list[tuple[int, str]]]:
+    """The blocks of docs/recipes.md by heading."""
+    text = (ROOT / RECIPES).read_text("utf-8")
+    starts = [(m[1], text.count("\n", 0, m.start())) for m in re.finditer(r"(?m)^## (.*)$", text)]
+    found: dict[str, list[tuple[int, str]]] = {}
+    for line, block in blocks(RECIPES, "python"):
+        name = [heading for heading, start in starts if start < line][-1]
+        found.setdefault(name, []).append((line, block))
+    return found
+
+
+def save_photos(folder: Path, count: int) -> list[str]:
+    image = pytest.importorskip("PIL.Image")
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(count)
+    names = [f"{number}.jpg" for number in range(count)]
+    for name in names:
+        image.fromarray(random.integers(0, 256, (24, 20, 3), dtype=np.uint8)).save(folder / name)
+    return names
+
+
+def save_table(file: Path, *rows: tuple[object, ...]) -> None:
+    with file.open("w", newline="") as text:
+        csv.writer(text).writerows(rows)
+
+
+@pytest.fixture
+def recipe_data(place) -> Path:
+    """A folder with what the recipes read."""
+    image = pytest.importorskip("PIL.Image")
+    names = save_photos(place / "faces", 10)
+    save_table(place / "faces.csv", ("file", "age"), *((name, 30.5) for name in names))
+    points = [{"file": name, "points": [[3, 4], [9, 4]]} for name in names]
+    (place / "faces.json").write_text(json.dumps(points))
+    for name in save_photos(place / "cells" / "images", 10):
+        mask = place / "cells" / "masks" / Path(name).with_suffix(".png")
+        mask.parent.mkdir(exist_ok=True)
+        image.fromarray(np.eye(24, 20, dtype=np.uint8)).save(mask)
+    boxes = [
+        {"file": name, "boxes": [[1, 2, 5, 6]] * number}
+        for number, name in enumerate(save_photos(place / "street" / "images", 10))
+    ]
+    (place / "street" / "boxes.json").write_text(json.dumps(boxes))
+    for number in range(10):
+        review = place / "reviews" / f"class{number % 2}" / f"{number}.txt"
+        review.parent.mkdir(parents=True, exist_ok=True)
+        review.write_text("good " * (number + 1))
+        spectrum = place / "spectra" / f"class{number % 2}" / f"{number}.npy"
+        spectrum.parent.mkdir(parents=True, exist_ok=True)
+        np.save(spectrum, np.full((20, 24), number, np.float32))
+        sound = place / "sounds" / f"{number}.wav"
+        sound.parent.mkdir(exist_ok=True)
+        with wave.open(str(sound), "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes(np.arange(4000 * (number + 1), dtype=np.int16).tobytes())
+    np.save(place / "tokens.npy", np.arange(1000, dtype=np.uint16))
+    np.save(place / "features.npy", np.ones((100, 5), np.float32))
+    np.save(place / "targets.npy", np.arange(100))
+    for name, count in (("day", 20), ("night", 10)):
+        rows = [(photo, 1) for photo in save_photos(place / name, count)]
+        save_table(place / f"{name}.csv", ("file", "label"), *rows)
+    return place
+
+
+def run_blocks(found: list[tuple[int, str]]) -> dict[str, object]:
+    """What the blocks of a recipe leave; they have nothing before they run."""
+    names: dict[str, object] = {"__name__": "recipe"}
+    try:
+        for line, text in found:
+            exec(compile("\n" * line + smaller(text), str(ROOT / RECIPES), "exec"), names)
+    finally:
+        for value in names.values():
+            if isinstance(value, foreload.DataLoader | foreload.ServedDataset):
+                value.close()
+    return names
+
+
+SHAPES = {  # of what the last batch leaves under a name, where a comment of the recipe says it
+    "Your own Dataset": ("batch", {"image": (10, 64, 64, 3), "points": (10, 2, 2)}),
+    "Image and mask": ("masks", (2, 16, 16)),
+    "Albumentations": ("images", (50, 3, 32, 32)),
+    "OpenCV": ("images", (50, 3, 32, 32)),
+    "Text": ("targets", (7, 128)),
+    "Arrays": ("arrays", (10, 1, 16, 16)),
+    "Tabular data": ("rows", (36, 5)),
+    "Audio": ("sounds", (2, 8000)),
+}
+
+
+def shapes_of(value):
+    if isinstance(value, dict):
+        return {key: tuple(entry.shape) for key, entry in value.items()}
+    return tuple(value.shape)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("recipe", recipes())
+def test_recipe_gives_what_it_says(recipe, recipe_data, monkeypatch):
+    monkeypatch.setenv("NO_ALBUMENTATIONS_UPDATE", "1")  # it would ask the network for a newer one
+    for module in ("torch", "lightning", "accelerate", "albumentations", "cv2"):
+        pytest.importorskip(module)
+    names = run_blocks(recipes()[recipe])
+    if recipe in SHAPES:
+        name, shapes = SHAPES[recipe]
+        assert shapes_of(names[name]) == shapes
+
+
+def test_recipe_for_resuming_goes_on_after_an_interruption(recipe_data, monkeypatch):
+    torch = pytest.importorskip("torch")
+    loop = recipes()["Resume in a trainer"][:1]
+    replace = os.replace
+
+    def interrupted(*arguments):
+        replace(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_blocks(loop)
+    monkeypatch.setattr(os, "replace", replace)
+    assert torch.load("run.pt")["epoch"] == 0
+    assert run_blocks(loop)["saved"]["loader"]["consumed"] == 32
+    assert torch.load("run.pt")["epoch"] == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_recipe_for_lightning_goes_on_with_the_sixth_batch(recipe_data):
+    pytest.importorskip("lightning")
+    loop, (line, text) = recipes()["Resume in a trainer"][:2]
+    unpacking = "        images, labels = batch\n"
+    text = text.replace(unpacking, unpacking + "        seen.append(images.sum().item())\n")
+    seen = run_blocks([loop, (0, "seen = []"), (line, text)])["seen"]
+    assert len(seen) == 8 + 3
+    assert seen[8:] == seen[5:8]
+
+
+def test_recipe_for_a_job_array_gives_each_task_a_cache(recipe_data, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    run_blocks(recipes()["A job array on one node"])
+    assert [path.name for path in (recipe_data / "disk").iterdir()] == ["task-3"]
+
+
 def test_blocks_that_start_processes_run_as_a_script(place):
     """Those of the guide to transforms, in which processes import the script again."""
     found = blocks("docs/transforms.md", "python")
@@ -156,6 +305,12 @@ def test_blocks_that_start_processes_run_as_a_script(place):
         [sys.executable, "-W", "ignore", "guide.py"], capture_output=True, text=True, timeout=120
     )
     assert done.stdout == "50\n", done.stderr
+
+
+def test_every_page_is_in_the_index():
+    text = (ROOT / "docs/README.md").read_text("utf-8")
+    names = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert names <= set(re.findall(r"\]\(([\w.-]+\.md)", text))
 
 
 def commands(document: str) -> list[str]:

@@ -456,6 +456,26 @@ def dead_links(path: Path, text: str, root: Path = ROOT) -> list[str]:
     ]
 
 
+def anchors(text: str) -> set[str]:
+    """What a link to a heading of a document is called."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead_headings(path: Path, text: str, root: Path = ROOT) -> list[str]:
+    """Links to a heading that its document does not have; of documents that exist."""
+    prose = re.sub(r"^```.*?^```|`[^`\n]*`", "", text, flags=re.DOTALL | re.MULTILINE)
+    wrong = []
+    for name, heading in re.findall(r"\]\(([^)\s:#]*)#([^)\s]+)\)", prose):
+        document = root / path.parent / name
+        if name and not (document.exists() and document.suffix == ".md"):
+            continue
+        if heading not in anchors(document.read_text("utf-8") if name else text):
+            wrong.append(f"{path}: link to {name}#{heading}, and there is no such heading")
+    return wrong
+
+
 def wrong_changelog(cmake: str, changelog: str) -> list[str]:
     version = re.search(r"project\(foreload VERSION ([0-9.]+)", cmake)
     if not version:
@@ -478,6 +498,18 @@ def test_links_can_fail(tmp_path):
     assert dead_links(Path("docs/a.md"), fine, tmp_path) == []
     for bad in ["[a](gone.md)", "![a](<gone.png>)", "[a](../impl.md#x)", "text\n\n[a]: gone.md"]:
         assert len(dead_links(Path("docs/a.md"), bad, tmp_path)) == 1
+
+
+def test_headings():
+    check(dead_headings, lambda path: path.suffix == ".md")
+
+
+def test_headings_can_fail(tmp_path):
+    (tmp_path / "a.md").write_text("# What it is\n\n## torch's DataLoader\n")
+    fine = "# Here\n[a](#here) [b](a.md#torchs-dataloader) [c](a.cc#x) [d](https://x.org#z)"
+    assert dead_headings(Path("b.md"), fine, tmp_path) == []
+    for bad in ["[a](#gone)", "[a](a.md#gone)", "```\n# gone\n```\n[a](#gone)"]:
+        assert len(dead_headings(Path("b.md"), bad, tmp_path)) == 1
 
 
 def test_changelog():

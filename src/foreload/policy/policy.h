@@ -409,7 +409,7 @@ class Policy {
   std::vector<bool> cut_off_;    // by sample: in the first epoch it is in a batch that is left out
   std::vector<bool> seen_;       // by sample: somebody has read it in this run, or had it before;
                                  // empty: all were
-  SparseStates<bool> unkept_;    // who should keep it does not
+  SparseStates<bool> unkept_;    // its keeper refused to keep it
   std::vector<uint64_t> spare_;  // by tier: bytes for guests
   std::vector<uint64_t> replica_bytes_;           // by tier: of replicas that can give way
   std::vector<uint64_t> next_victim_;             // by tier: sample at which to look for one
