@@ -79,6 +79,7 @@ PYBIND11_MODULE(_core, module) {
   register_meeting(module);
   register_loader(module);
   register_gpu(module);
+  register_verdict(module);
 }
 
 }  // namespace foreload::python

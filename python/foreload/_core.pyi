@@ -23,6 +23,9 @@ def parse_bytes(text: str) -> int:
 def format_bytes(bytes: int) -> str:
     """A number of bytes for people: "134.4 GiB"."""
 
+def judge(figures: str) -> str:
+    """The verdict on the figures of an epoch or a run, both as JSON."""
+
 @final
 class Index:
     """Which samples a data set has, how large they are, and their labels.
@@ -267,6 +270,8 @@ class LoaderCore:
     def stats_json(self) -> str: ...
     def start_json(self) -> str: ...
     def epoch_json(self) -> str: ...
+    def epoch_figures_json(self) -> str: ...
+    def run_figures_json(self) -> str: ...
 
 def open_loader(
     *,

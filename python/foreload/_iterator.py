@@ -32,8 +32,10 @@ class LoaderIterator:
         loader._check_usable()
         with loader._lock:
             if self._turn is None:
+                asked = loader._waits.now()
                 self._turn, self._place, self._batches = loader._delivery.begin(loader._iteration)
-                loader._waits.begin(loader)
+                loader._waits.begin(asked)
+                loader._witness.begin_epoch()
             elif not loader._iteration.counts(self._turn):
                 raise RuntimeError(
                     "a newer iteration over this DataLoader has begun, which ends this one: use "
@@ -70,7 +72,8 @@ class LoaderIterator:
             loader._delivery.engine.finish(self._place.epoch)
         assert self._turn is not None
         loader._iteration.ended(self._turn)
-        loader._waits.end(loader)
+        loader._waits.end()
+        loader._tell(stacklevel=4)
 
     def __len__(self) -> int:
         return len(self._loader)

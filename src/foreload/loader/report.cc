@@ -85,11 +85,13 @@ std::string to_json(const EpochStats& epoch, const std::string& digest) {
               {"p99", milliseconds(epoch.waits.quantile(0.99))},
               {"max", milliseconds(epoch.waits.largest())}}}};
   if (!digest.empty()) json["digest"] = digest;
+  json["verdict"] = Json::parse(to_json(judge(epoch.figures)));
   return json.dump();
 }
 
 std::string to_json(const LoaderStats& stats) {
-  const Json json{{"listing_seconds", stats.listing_seconds},
+  const Json json{{"verdict", Json::parse(to_json(judge(stats.figures)))},
+                  {"listing_seconds", stats.listing_seconds},
                   {"listed", stats.listed},
                   {"plan_seconds", stats.plan_seconds},
                   {"index_bytes", stats.index_bytes},
