@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/text.h"
 #include "foreload/peers/interfaces.h"
 #include "foreload/peers/secret.h"
 
@@ -93,11 +94,9 @@ struct Choice {
 
 Result<Choice> choose_transport(const JobRanks& ranks, const std::string& asked,
                                 std::string& warning) {
+  FORELOAD_CHECK(check_choice("the transport", asked, {"auto", "ucx", "mpi", "none"}));
   if (ranks.ranks == 1 || asked == "none") return Choice();
   if (asked == "ucx" || asked == "mpi") return Choice{asked, "asked for"};
-  if (asked != "auto")
-    return fail(ErrorKind::invalid,
-                fmt::format("the transport is '{}': use auto, ucx, mpi or none", asked));
   if (ranks.by_mpirun() && find_transport("mpi"))
     return Choice{"mpi", "auto: mpirun started this job"};
   const auto found = find_transport("ucx");
