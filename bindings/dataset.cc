@@ -15,6 +15,7 @@
 #include <pybind11/stl/filesystem.h>
 
 #include "foreload/base/bytes.h"
+#include "foreload/base/paths.h"
 #include "foreload/plan/index.h"
 
 #include "calls.h"
@@ -44,21 +45,21 @@ Result<ListingOptions> listing_options(const std::optional<Extensions>& extensio
 DatasetIndex from_folder(const Path& folder, const std::optional<Extensions>& extensions) {
   return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
     FORELOAD_TRY(const ListingOptions options, listing_options(extensions, watch));
-    return index_folder(folder, options);
+    return index_folder(expand_home(folder), options);
   });
 }
 
 DatasetIndex from_list(const Path& list) {
   return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
     FORELOAD_TRY(const ListingOptions options, listing_options(std::nullopt, watch));
-    return index_file_list(list, options);
+    return index_file_list(expand_home(list), options);
   });
 }
 
 DatasetIndex open(const Path& path, const std::optional<Extensions>& extensions) {
   return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
     FORELOAD_TRY(const ListingOptions options, listing_options(extensions, watch));
-    return open_dataset(path, options);
+    return open_dataset(expand_home(path), options);
   });
 }
 
@@ -120,13 +121,13 @@ void register_dataset(py::module_& module) {
       .def_static(
           "load",
           [](const Path& path) {
-            return compute([&](SignalWatch&) { return DatasetIndex::load(path); });
+            return compute([&](SignalWatch&) { return DatasetIndex::load(expand_home(path)); });
           },
           py::arg("path"), "Open an index that was saved; reads neither folders nor samples.")
       .def(
           "save",
           [](const DatasetIndex& self, const Path& path) {
-            compute([&](SignalWatch&) { return self.save(path); });
+            compute([&](SignalWatch&) { return self.save(expand_home(path)); });
           },
           py::arg("path"), "Write the index to a file, whole or not at all.")
       .def("__len__", &DatasetIndex::samples)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -182,6 +183,7 @@ std::unique_ptr<LoaderCore> open_loader(
     const std::string& pad, std::optional<uint64_t> epochs, uint64_t first_epoch, uint64_t start,
     uint64_t batch_size, bool drop_last, bool given_lists, uint64_t memory,
     const std::vector<std::pair<std::filesystem::path, uint64_t>>& disks,
+    const std::map<std::filesystem::path, std::string>& budgets_why,
     std::optional<std::pair<uint32_t, uint32_t>> lane, uint64_t staging,
     const std::shared_ptr<Transform>& transform, unsigned threads, bool skip_bad_samples,
     double deadline, const std::optional<std::filesystem::path>& profile,
@@ -205,7 +207,12 @@ std::unique_ptr<LoaderCore> open_loader(
   settings.batching = {batch_size, drop_last};
   settings.given_lists = given_lists;
   settings.memory = memory;
-  for (const auto& [folder, bytes] : disks) settings.disks.push_back({folder, bytes});
+  const auto why = [&budgets_why](const std::filesystem::path& folder) {
+    const auto found = budgets_why.find(folder);
+    return found == budgets_why.end() ? std::string() : found->second;
+  };
+  settings.memory_why = why({});
+  for (const auto& [folder, bytes] : disks) settings.disks.push_back({folder, bytes, why(folder)});
   if (lane) {  // of a cache that others share
     settings.only_needed = true;
     settings.lane = lane->first;
@@ -303,17 +310,18 @@ void register_loader(py::module_& module) {
            [](LoaderCore& core) { return to_json(core.loader().epoch_stats().figures); })
       .def("run_figures_json",
            [](LoaderCore& core) { return to_json(core.loader().stats().figures); });
-  module.def("open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
-             py::arg("extensions"), py::arg("index"), py::arg("revalidate"), py::arg("rank"),
-             py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"), py::arg("epochs"),
-             py::arg("first_epoch") = 0, py::arg("start") = 0, py::arg("batch_size"),
-             py::arg("drop_last"), py::arg("given_lists") = false, py::arg("memory"),
-             py::arg("disks"), py::arg("lane") = std::nullopt, py::arg("staging"),
-             py::arg("transform") = nullptr, py::arg("threads") = 0, py::arg("skip_bad_samples"),
-             py::arg("deadline"), py::arg("profile"), py::arg("make_tensor") = std::nullopt,
-             py::arg("source_bandwidth") = 0.0, py::arg("source_latency") = 0.0,
-             py::arg("meeting") = nullptr, py::arg("meeting_number") = 0,
-             py::arg("join_timeout") = 60.0, py::arg("peer_timeout") = 10.0);
+  module.def(
+      "open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
+      py::arg("extensions"), py::arg("index"), py::arg("revalidate"), py::arg("rank"),
+      py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"), py::arg("epochs"),
+      py::arg("first_epoch") = 0, py::arg("start") = 0, py::arg("batch_size"), py::arg("drop_last"),
+      py::arg("given_lists") = false, py::arg("memory"), py::arg("disks"),
+      py::arg("budgets_why") = std::map<std::filesystem::path, std::string>(),
+      py::arg("lane") = std::nullopt, py::arg("staging"), py::arg("transform") = nullptr,
+      py::arg("threads") = 0, py::arg("skip_bad_samples"), py::arg("deadline"), py::arg("profile"),
+      py::arg("make_tensor") = std::nullopt, py::arg("source_bandwidth") = 0.0,
+      py::arg("source_latency") = 0.0, py::arg("meeting") = nullptr, py::arg("meeting_number") = 0,
+      py::arg("join_timeout") = 60.0, py::arg("peer_timeout") = 10.0);
 }
 
 }  // namespace foreload::python

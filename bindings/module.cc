@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include "foreload/base/bytes.h"
+#include "foreload/base/paths.h"
+#include "foreload/base/text.h"
 #include "foreload/base/version.h"
+#include "foreload/loader/automatic_budget.h"
 #include "foreload/plan/placement.h"
 
 #include "calls.h"
@@ -71,6 +79,24 @@ PYBIND11_MODULE(_core, module) {
       "parse_bytes", [](std::string_view text) { return take(parse_bytes(text)); },
       py::arg("text"));
   module.def("format_bytes", &format_bytes, py::arg("bytes"));
+  module.def("nearest", &nearest, py::arg("name"), py::arg("names"));
+  module.def(
+      "check_output_file",
+      [](std::string_view what, const std::filesystem::path& file) {
+        take(check_output_file(what, file));
+      },
+      py::arg("what"), py::arg("file"));
+  module.def("automatic_memory", [] {
+    const AutomaticBudget budget = take(automatic_memory());
+    return std::pair(budget.bytes, budget.why);
+  });
+  module.def(
+      "automatic_disk",
+      [](const std::filesystem::path& folder) {
+        const AutomaticBudget budget = take(automatic_disk(folder));
+        return std::pair(budget.bytes, budget.why);
+      },
+      py::arg("folder"));
   register_dataset(module);
   register_order(module);
   register_sizes(module);

@@ -22,7 +22,7 @@ def main() -> None:
     print(f"{'memory per rank':>16} {'kept':>7} {'from source':>12} {'of the least':>13}")
     for percent in (0, 25, 50, 75, 100):
         memory = total * percent // 100 // 8
-        plan = foreload.plan(**dataset, ranks=8, epochs=30, memory=memory)
+        plan = foreload.plan(**dataset, ranks=8, epochs=30, memory=f"{memory}B")
         print(
             f"{foreload.format_bytes(memory):>16} {plan.coverage:>7.1%} "
             f"{foreload.format_bytes(plan.source_bytes):>12} "

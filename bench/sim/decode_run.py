@@ -43,7 +43,7 @@ def main() -> None:
         shuffle=True,
         epochs=options.epochs,
         num_workers=options.threads,
-        memory=options.memory,
+        memory=f"{options.memory}B",
         index=options.index,
         profile=options.profile,
         transform=foreload.transforms.imagenet_train(224),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
@@ -42,7 +43,10 @@ def one_of(name: str, value: str, *choices: str) -> None:
     """Refuse what is none of the choices."""
     if value not in choices:
         listed = " or ".join(filter(None, (", ".join(map(repr, choices[:-1])), repr(choices[-1]))))
-        raise ValueError(f"{name} is {value!r}: use {listed}")
+        near = _core.nearest(str(value), choices)
+        raise ValueError(
+            f"{name} is {value!r}: use {listed}" + (f"; did you mean {near!r}?" if near else "")
+        )
 
 
 def seed_word(seed: SupportsIndex) -> int:
@@ -53,14 +57,32 @@ def seed_word(seed: SupportsIndex) -> int:
 def size(name: str, value: Bytes) -> int:
     """Bytes, given as a number or as text with a unit ("2GiB")."""
     if isinstance(value, str):
-        return _core.parse_bytes(value)
+        try:
+            return _core.parse_bytes(value)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
     return whole(name, value, 0, MAX_UINT64)
+
+
+def budget(name: str, value: Bytes) -> int:
+    """A size that is to hold samples: a whole number that is small forgot its unit."""
+    number = size(name, value)
+    if not isinstance(value, str) and 1 <= number <= 2**20:
+        raise ValueError(
+            f"{name}={number}: {number:,} bytes? Write '{number}GiB', or '{number}B' if you mean it"
+        )
+    return number
+
+
+def path_of(value: str | os.PathLike[str]) -> str:
+    """A path with `~` and `~user` expanded."""
+    return os.path.expanduser(os.fspath(value))
 
 
 def sizes_per_rank(name: str, value: Bytes | Sequence[Bytes] | Integers, ranks: int) -> list[int]:
     """One size for all ranks (a list of one), or one for each."""
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
-        return [size(name, value)]
+        return [budget(name, value)]
     sizes = [size(name, entry) for entry in value]
     if len(sizes) != ranks:
         raise ValueError(

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foreload import _core
-from foreload._arguments import Bytes, size
+from foreload._arguments import Bytes
+from foreload._budgets import Disk, budgets_of
+from foreload._keywords import suggests_keywords
 from foreload._ranks import Ranks
-from foreload._reader import Disk, disks_of
 
 # Loaders that can share a cache at a time. Each finds on disk again what the loader of the same
 # number left there, so that the second run of a program starts warm.
@@ -39,15 +40,19 @@ class Cache:
     the whole machine: ranks on it share them.
 
     Args:
-        memory: Memory to keep samples in, as a number of bytes or text like "64GiB".
-        disk: "FOLDER:SIZE" of a disk cache, or several.
+        memory: Memory to keep samples in, like "64GiB"; "auto" is half of what the machine, or the
+            control group of this process, has left.
+        disk: "FOLDER:SIZE" of a disk cache, or several; the size "auto" is half of what is free.
     """
 
+    @suggests_keywords
     def __init__(self, memory: Bytes = 0, disk: Disk | Sequence[Disk] | None = None) -> None:
         # A loader may be found gone, and give back, while another one is opened in this thread.
         self._lock = threading.RLock()
-        self.memory = size("memory", memory)
-        self.disks = disks_of(disk)
+        budgets = budgets_of(memory, disk)
+        self.memory = budgets.memory
+        self.disks = budgets.disks
+        self._why = budgets.why
         self._loans: dict[int, Loan] = {}  # by lane
 
     @property

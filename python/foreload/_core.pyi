@@ -18,13 +18,18 @@ class CorruptError(ValueError):
     """Bytes were read but are not what was written."""
 
 def parse_bytes(text: str) -> int:
-    """Bytes of a size with a unit: "2GiB", "2GB", "512MiB", "12345B"."""
+    """Bytes of a size with a unit: "2GiB" or "2G", "2GB", "512MiB", "12345B"."""
 
 def format_bytes(bytes: int) -> str:
     """A number of bytes for people: "134.4 GiB"."""
 
 def judge(figures: str) -> str:
     """The verdict on the figures of an epoch or a run, both as JSON."""
+
+def nearest(name: str, names: Sequence[str]) -> str: ...
+def check_output_file(what: str, file: str | os.PathLike[str]) -> None: ...
+def automatic_memory() -> tuple[int, str]: ...
+def automatic_disk(folder: str | os.PathLike[str]) -> tuple[int, str]: ...
 
 @final
 class Index:
@@ -293,6 +298,7 @@ def open_loader(
     given_lists: bool = False,
     memory: int,
     disks: list[tuple[str, int]],
+    budgets_why: dict[str, str] = ...,
     lane: tuple[int, int] | None = None,
     staging: int,
     transform: CompiledTransform | None = None,

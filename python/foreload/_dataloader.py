@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 from foreload import _core
-from foreload._arguments import Bytes, maybe_whole, one_of, whole
+from foreload._arguments import Bytes, maybe_whole, one_of, path_of, whole
 from foreload._batches import BatchMaker
+from foreload._budgets import Disk
 from foreload._cache import Cache
 from foreload._datasets import samples_of
 from foreload._delivery import Delivery
@@ -23,13 +24,13 @@ from foreload._engine_feed import Core
 from foreload._iteration import Iteration
 from foreload._iterator import LoaderIterator
 from foreload._joining import Joining, meetings
+from foreload._keywords import suggests_keywords
 from foreload._makers import makers_of
 from foreload._memory_core import MemoryCore
 from foreload._opening import engine_settings, open_engine
 from foreload._pipeline import Pipeline
 from foreload._python_transform import SampleMaker
 from foreload._ranks import find_ranks
-from foreload._reader import Disk
 from foreload._reading_lists import ReadingLists
 from foreload._samplers import OrderSampler
 from foreload._state import Identity, load_state, read_state, save_state, write_state
@@ -93,8 +94,9 @@ class DataLoader:
         return_index: Whether a batch has the numbers of its samples as a third entry.
         rank: The number of this process; by default what torch.distributed or the environment says.
         world_size: How many processes there are; by default the same.
-        memory: Memory of this machine to keep samples in.
-        disk: "FOLDER:SIZE" of a disk cache, or several.
+        memory: Memory of this machine to keep samples in, like "64GiB"; "auto" is half of what the
+            machine, or the control group of this process, has left.
+        disk: "FOLDER:SIZE" of a disk cache, or several; the size "auto" is half of what is free.
         cache: A `foreload.Cache` to take memory and disk from, instead.
         index, revalidate, extensions, deadline, profile: As for `foreload.Reader`.
         workers: Who runs a function as transform: "thread", or "process" for spawned processes.
@@ -110,6 +112,7 @@ class DataLoader:
         peer_timeout: Seconds of silence until another rank is given up.
     """
 
+    @suggests_keywords
     def __init__(
         self,
         dataset: Any,
@@ -213,7 +216,7 @@ class DataLoader:
             warnings.warn(
                 "the transform is random, but shuffle is not set, so samples come in the order of "
                 "the data set: give shuffle=True for training, or shuffle=False to say so",
-                stacklevel=2,
+                stacklevel=3,
             )
         self._pipeline: Pipeline | None = None
         if chosen.python:
@@ -353,11 +356,11 @@ class DataLoader:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write state_dict() to a file, whole or not at all."""
-        save_state(path, self.state_dict())
+        save_state(path_of(path), self.state_dict())
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """load_state_dict() of a file that save() wrote."""
-        self.load_state_dict(load_state(path))
+        self.load_state_dict(load_state(path_of(path)))
 
     # What happened.
 
@@ -406,9 +409,12 @@ class DataLoader:
         order = "in the order of a sampler" if lists.sampler is not None else "in order"
         if lists.sampler is None and lists.order.kind != "sequential":
             order = f"shuffled with seed {self.seed}"
+        start = json.loads(self._core.start_json())
+        listing = f"{start['listing']['text']}; " if "listing" in start else ""
         tiers = ", ".join(
             f"{_core.format_bytes(tier['bytes'])} {tier['folder'] or 'memory'}"
-            for tier in json.loads(self._core.start_json()).get("tiers", [])
+            + (f" ({tier['budget_from']})" if tier["budget_from"] else "")
+            for tier in start.get("tiers", [])
             if tier["bytes"] > 0
         )
         place = self._iteration.place
@@ -417,6 +423,7 @@ class DataLoader:
             f"<foreload.DataLoader: {name}, {lists.order.samples:,} samples in batches of "
             f"{lists.batch_size}, {order}, rank {ranks.rank} of {ranks.count}, "
             f"{self.num_workers} threads, {'kept in ' + tiers if tiers else 'nothing kept'}; "
+            f"{listing}"
             f"epoch {place.epoch}, {place.consumed:,} consumed>"
         )
 

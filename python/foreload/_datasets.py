@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from foreload._arguments import path_of
+
 WAYS = (
     "give a folder; an object with .samples, a list of (path, class) as torchvision's ImageFolder "
     "has; one with locate(index), which gives a path or bytes, and decode(bytes, index); or a "
@@ -84,8 +86,25 @@ def _leaves(dataset: Any) -> list[tuple[Any, int]]:
         _refuse_wrapper(dataset, "ConcatDataset")
         return [leaf for part in dataset.datasets for leaf in _leaves(part)]
     if not _is_leaf(dataset):
-        raise TypeError(f"foreload cannot see where the samples of a {kind} are: {WAYS}")
+        raise TypeError(
+            f"foreload cannot see where the samples of a {kind} are{_about(dataset)}: {WAYS}; for "
+            "everything else keep torch's DataLoader"
+        )
     return [(dataset, index) for index in range(_length(dataset))]
+
+
+def _about(dataset: Any) -> str:
+    """What is known about data sets that others have."""
+    names = {cls.__name__ for cls in type(dataset).__mro__}
+    if "IterableDataset" in names:
+        return ", because a stream has no samples with numbers"
+    if hasattr(dataset, "features") and hasattr(dataset, "column_names"):
+        return ", because they lie in Arrow files, which foreload does not read yet"
+    if isinstance(dataset, dict | list | tuple) or hasattr(dataset, "__array__"):
+        return ", because what is in memory already needs no loader that reads files"
+    if hasattr(dataset, "tensors"):
+        return ", because tensors that are in memory need no loader that reads files"
+    return ""
 
 
 def _refuse_wrapper(dataset: Any, name: str) -> None:
@@ -171,7 +190,7 @@ def _same(leaves: list[tuple[Any, int]], name: str) -> Any:
 def samples_of(dataset: Any) -> Samples:
     """Find out what kind of data set this is. TypeError names the ways that there are."""
     if isinstance(dataset, str | os.PathLike):
-        return Samples(dataset, folder=os.fspath(dataset))
+        return Samples(dataset, folder=path_of(dataset))
     leaves = _leaves(dataset)
     if not leaves:
         raise ValueError("the data set has no samples")

@@ -112,7 +112,7 @@ class Meetings:
             )
             self._transport = transport
             if warning:
-                warnings.warn(warning, RuntimeWarning, stacklevel=5)
+                warnings.warn(warning, RuntimeWarning, stacklevel=6)
         number, self._joined = self._joined, self._joined + 1
         return self._meeting, number
 

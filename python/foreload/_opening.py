@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from foreload import _core
-from foreload._arguments import Bytes, size
+from foreload._arguments import Bytes, path_of
+from foreload._budgets import Disk, budgets_of
 from foreload._cache import Cache
 from foreload._datasets import Samples
 from foreload._joining import Joining, meetings
 from foreload._ranks import Ranks
-from foreload._reader import Disk, disks_of, profile_of
+from foreload._reader import profile_of
 
 
 def engine_settings(
@@ -37,14 +38,16 @@ def engine_settings(
         raise ValueError(f"deadline is {deadline!r}: give seconds above 0")
     if cache is not None and (memory != 0 or disk is not None):
         raise ValueError("cache= and memory= or disk= exclude each other: give one of them")
+    budgets = budgets_of(memory, disk)
     return {
         "dataset": samples.folder or "",
         "files": samples.files or [],
         "extensions": None if extensions is None else list(extensions),
-        "index": "" if index is None else os.fspath(index),
+        "index": "" if index is None else path_of(index),
         "revalidate": revalidate,
-        "memory": size("memory", memory) // ranks.local,
-        "disks": [(folder, bytes // ranks.local) for folder, bytes in disks_of(disk)],
+        "memory": budgets.memory // ranks.local,
+        "disks": [(folder, bytes // ranks.local) for folder, bytes in budgets.disks],
+        "budgets_why": budgets.why,
         "staging": 0,
         "deadline": float(deadline),
         "profile": profile_of(profile),
@@ -80,12 +83,17 @@ def open_engine(
         core, lane = cache._lend(
             ranks,
             lambda memory, disks, lane: joined(
-                {"memory": memory, "disks": disks, "lane": _lane(*lane, ranks)}
+                {
+                    "memory": memory,
+                    "disks": disks,
+                    "budgets_why": cache._why,
+                    "lane": _lane(*lane, ranks),
+                }
             ),
         )
         give_back = functools.partial(cache._give_back, lane)
     for warning in json.loads(core.start_json())["warnings"]:
-        warnings.warn(warning, RuntimeWarning, stacklevel=3)
+        warnings.warn(warning, RuntimeWarning, stacklevel=4)
     return core, give_back
 
 

@@ -10,37 +10,26 @@ from collections.abc import Iterator, Sequence
 from typing import Any, SupportsIndex, cast
 
 from foreload import _core
-from foreload._arguments import MAX_UINT32, Bytes, maybe_whole, one_of, seed_word, size, whole
+from foreload._arguments import (
+    MAX_UINT32,
+    Bytes,
+    budget,
+    maybe_whole,
+    one_of,
+    path_of,
+    seed_word,
+    whole,
+)
+from foreload._budgets import Disk, budgets_of
+from foreload._keywords import suggests_keywords
 from foreload._verdict import Notices
-
-Disk = str | tuple[str | os.PathLike[str], Bytes]
-
-
-def disks_of(disk: Disk | Sequence[Disk] | None) -> list[tuple[str, int]]:
-    """Folder and bytes of every disk cache."""
-    if disk is None:
-        return []
-    if isinstance(disk, str | tuple):
-        disk = [disk]
-    budgets = []
-    for entry in disk:
-        if isinstance(entry, str):
-            folder, colon, budget = entry.rpartition(":")
-            if not colon or not folder:
-                raise ValueError(
-                    f"disk is {entry!r}: give a folder and a size, like '/local/nvme:100GiB'"
-                )
-            budgets.append((folder, size("disk", budget)))
-        else:
-            budgets.append((os.fspath(entry[0]), size("disk", entry[1])))
-    return budgets
 
 
 def profile_of(profile: str | os.PathLike[str] | None) -> str | None:
     """The file to start from, empty for none, None for the default one."""
     if profile is None:
         return None
-    return "" if profile == "none" else os.fspath(profile)
+    return "" if profile == "none" else path_of(profile)
 
 
 class Reader:
@@ -57,12 +46,14 @@ class Reader:
         seed: Seed of the shuffle.
         order: "torch", "sequential" or "feistel"; see `foreload.order`.
         pad: "repeat" or "truncate"; see `foreload.order`.
-        memory: Memory to keep samples in.
-        disk: "FOLDER:SIZE" of a disk cache, or several; the fastest is used first.
+        memory: Memory to keep samples in, like "8GiB"; "auto" is half of what is left.
+        disk: "FOLDER:SIZE" of a disk cache, or several; the fastest is used first. The size "auto"
+            is half of what is free.
         staging: Memory for batches being filled.
         index: File that keeps the listing; used if it is there, written if not. None keeps it in
             the first disk cache, if there is one.
-        revalidate: List again even if there is an index.
+        revalidate: List again even if there is an index, for files that were changed in place;
+            folders to which files were added are noticed.
         extensions: Which files are samples; those of images if None, every file if empty.
         on_error: "raise", or "skip": the next good sample of the batch replaces a bad one.
         deadline: Seconds until a read from the source is given up.
@@ -74,6 +65,7 @@ class Reader:
         ranks: How many processes there are.
     """
 
+    @suggests_keywords
     def __init__(
         self,
         dataset: str | os.PathLike[str],
@@ -102,11 +94,12 @@ class Reader:
         if not deadline > 0:
             raise ValueError(f"deadline is {deadline!r}: give seconds above 0")
         count = whole("ranks", ranks, 1, MAX_UINT32)
+        budgets = budgets_of(memory, disk)
         self._core = _core.open_loader(
-            dataset=os.fspath(dataset),
+            dataset=path_of(dataset),
             files=[],
             extensions=None if extensions is None else list(extensions),
-            index="" if index is None else os.fspath(index),
+            index="" if index is None else path_of(index),
             revalidate=revalidate,
             rank=whole("rank", rank, 0, count - 1),
             ranks=count,
@@ -118,16 +111,17 @@ class Reader:
             start=whole("start", start),
             batch_size=whole("batch_size", batch_size, 1),
             drop_last=drop_last,
-            memory=size("memory", memory),
-            disks=disks_of(disk),
-            staging=size("staging", staging),
+            memory=budgets.memory,
+            disks=budgets.disks,
+            budgets_why=budgets.why,
+            staging=budget("staging", staging),
             skip_bad_samples=on_error == "skip",
             deadline=float(deadline),
             profile=profile_of(profile),
         )
         self._notices = Notices()
         for warning in self._start()["warnings"]:
-            warnings.warn(warning, RuntimeWarning, stacklevel=2)
+            warnings.warn(warning, RuntimeWarning, stacklevel=3)
 
     def __iter__(self) -> Iterator[_core.LoaderBatch]:
         while (batch := self._core.next()) is not None:

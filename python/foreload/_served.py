@@ -19,13 +19,14 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from foreload._arguments import Bytes, whole
+from foreload._budgets import Disk
 from foreload._cache import Cache
 from foreload._collate import channels_first, tensor
 from foreload._datasets import samples_of
+from foreload._keywords import suggests_keywords
 from foreload._opening import engine_settings, open_engine
 from foreload._python_transform import Key, SampleMaker, Task
 from foreload._ranks import Ranks, find_ranks
-from foreload._reader import Disk
 from foreload._serving import Connection, Server
 from foreload._transform_choice import choose_transform
 
@@ -124,7 +125,9 @@ class ServedDataset:
 
     def stats(self) -> dict[str, Any]:
         """Where bytes came from, over the whole run. For the process that opened the data set."""
-        found: dict[str, Any] = json.loads(self._own_server().core.stats_json())
+        core = self._own_server().core
+        found: dict[str, Any] = json.loads(core.stats_json())
+        found |= json.loads(core.start_json())
         return found
 
     def close(self) -> None:
@@ -157,6 +160,7 @@ def _random_word() -> int:
     return random.getrandbits(62) if torch is None else int(torch.randint(2**62, ()).item())
 
 
+@suggests_keywords
 def open_dataset(
     dataset: Any,
     transform: Any = None,

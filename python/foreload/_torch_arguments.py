@@ -81,6 +81,6 @@ def can_pin() -> bool:
         if torch.cuda.is_available():
             return True
     warnings.warn(
-        "pin_memory=True is ignored: there is no accelerator to pin memory for", stacklevel=3
+        "pin_memory=True is ignored: there is no accelerator to pin memory for", stacklevel=4
     )
     return False

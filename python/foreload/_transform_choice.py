@@ -38,7 +38,7 @@ def choose_transform(samples: Samples, transform: Any, image_type: str | None) -
     except ValueError as error:
         warnings.warn(
             f"{error}; the transform runs as it is, in Python threads, which is slower",
-            stacklevel=3,
+            stacklevel=4,
         )
     if chain is not None:
         if not makes_images:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import foreload
+from foreload._arguments import path_of
 from foreload.plot_simulation import NotASimulation, draw_simulation, is_simulation
 
 if TYPE_CHECKING:
@@ -269,7 +270,20 @@ class Parser(argparse.ArgumentParser):
     """Bad arguments are a Refusal too."""
 
     def error(self, message: str) -> NoReturn:
+        unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split()[0]
+        if message.startswith("unrecognized arguments: ") and unknown.startswith("-"):
+            near = foreload._core.nearest(unknown, list(self._option_string_actions))
+            message = f"unknown option {unknown}" + (f"; did you mean {near}?" if near else "")
         raise Refusal(message)
+
+    def output(self, option: str, file: str) -> Path:
+        """A file that can be written when everything is done."""
+        path = Path(path_of(file))
+        try:
+            foreload._core.check_output_file(option, path)
+        except ValueError as error:
+            raise Refusal(str(error)) from None
+        return path
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -288,12 +302,15 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "-o", "--output", required=True, metavar="FILE", help="picture to write: .png or .svg"
     )
     parser.add_argument("--version", action="version", version=f"foreload {foreload.__version__}")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    arguments.output = parser.output("--output", arguments.output)
+    arguments.plans = [path_of(file) for file in arguments.plans]
+    return arguments
 
 
 def _run(argv: Sequence[str] | None) -> None:
     arguments = _arguments(argv)
-    output = Path(arguments.output)
+    output: Path = arguments.output
     if output.suffix.lower() not in FORMATS:
         raise Refusal(f"cannot draw {output}: its name must end in {' or '.join(FORMATS)}")
     documents = [(file, read_document(file)) for file in arguments.plans]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import foreload
+from foreload._arguments import path_of
 from foreload.plot import Parser, Refusal
 
 if TYPE_CHECKING:
@@ -300,15 +301,16 @@ def _run(argv: Sequence[str] | None) -> None:
     parser.add_argument("-o", "--out", required=True, metavar="FILE", help="the page to write")
     parser.add_argument("--version", action="version", version=f"foreload {foreload.__version__}")
     arguments = parser.parse_args(argv)
-    runs = [read_run(file) for file in arguments.runs]
+    out = parser.output("--out", arguments.out)
+    runs = [read_run(path_of(file)) for file in arguments.runs]
     try:
         page = page_of(runs)
     except ImportError:
         raise Refusal("drawing needs matplotlib: pip install 'foreload[plot]'") from None
     try:
-        Path(arguments.out).write_text(page, "utf-8")
+        out.write_text(page, "utf-8")
     except OSError as error:
-        raise Refusal(f"cannot write {arguments.out}: {error.strerror}") from None
+        raise Refusal(f"cannot write {out}: {error.strerror}") from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

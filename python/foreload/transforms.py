@@ -14,6 +14,7 @@ from typing import Any
 
 from foreload import _core
 from foreload._images import decode_other
+from foreload._keywords import suggests_keywords
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -27,6 +28,10 @@ class Step:
 
     def __init__(self, **given: Any) -> None:
         self._given = given
+
+    def __init_subclass__(cls) -> None:
+        if "__init__" in vars(cls):
+            setattr(cls, "__init__", suggests_keywords(cls.__init__))  # noqa: B010 - mypy
 
     def to_dict(self) -> dict[str, Any]:
         """The step as a dict, as `Compose.to_json` writes it."""

@@ -29,6 +29,19 @@ TEST(ParseBytes, ReadsTheLargestValue) {
   EXPECT_EQ(parse_bytes("18446744073709551615B"), UINT64_MAX);
 }
 
+TEST(ParseBytes, ALetterAloneIsBinaryAsInSlurm) {
+  EXPECT_EQ(parse_bytes("8G"), uint64_t{8} << 30);
+  EXPECT_EQ(parse_bytes("1k"), 1024u);
+  EXPECT_EQ(parse_bytes("3M"), uint64_t{3} << 20);
+  EXPECT_EQ(parse_bytes("2T"), uint64_t{2} << 40);
+  EXPECT_EQ(parse_bytes("1P"), uint64_t{1} << 50);
+}
+
+TEST(ParseBytes, NamesTheUnitThatIsMissing) {
+  EXPECT_EQ(parse_bytes("8").error().message,
+            "cannot read size '8': it has no unit; write '8GiB', or '8B' if you mean bytes");
+}
+
 TEST(ParseBytes, TakesZeroWithoutUnit) {
   EXPECT_EQ(parse_bytes("0"), 0u);
 }

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "foreload/loader/automatic_budget.h"
 #include "foreload/loader/loader.h"
 #include "foreload/loader/memory_need.h"
 #include "foreload/loader/saved_index.h"
@@ -162,7 +163,117 @@ TEST_F(StartTest, SecondStartWithADiskNeitherListsNorStats) {
   EXPECT_EQ(first.source_operations->totals(Operation::stat).count, 60u);
   EXPECT_FALSE(open(with)->stats().listed);
   EXPECT_EQ(operations(Operation::list), 0u);
-  EXPECT_EQ(operations(Operation::stat), 0u);
+  EXPECT_EQ(operations(Operation::stat), 3u);  // of the folders, to see whether one has changed
+}
+
+TEST_F(StartTest, AListingFromTheCacheSaysSoWithItsAge) {
+  const fs::path file = open(with_disk())->stats().start.listing.file;
+  fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::hours(73));
+  const ListingStart listing = open(with_disk())->stats().start.listing;
+  EXPECT_EQ(listing.from, ListingFrom::cache);
+  EXPECT_GE(listing.age, 73 * 3'600);
+  EXPECT_EQ(listing.text(),
+            "listing from cache " + file.native() + ", 3 days old; revalidate lists again");
+}
+
+TEST_F(StartTest, AFolderWithANewFileIsListedAgainByItself) {
+  open(with_disk());
+  std::ofstream(root_ / "data" / "c1" / "new.jpg") << "new";
+  fs::last_write_time(root_ / "data" / "c1", fs::file_time_type::clock::now() + seconds(1));
+  const auto loader = open(with_disk());
+  EXPECT_EQ(loader->index().samples(), 61u);
+  const ListingStart listing = loader->stats().start.listing;
+  EXPECT_EQ(listing.from, ListingFrom::folder);
+  EXPECT_EQ(listing.changed, root_ / "data" / "c1");
+  EXPECT_NE(listing.text().find("listed again: folder " + listing.changed.native() + " changed"),
+            std::string::npos);
+  EXPECT_TRUE(loader->stats().start.warnings.empty());
+  EXPECT_FALSE(open(with_disk())->stats().listed);  // and that is kept
+}
+
+TEST_F(StartTest, AListingThatCannotBeCheckedIsUsedWithAWarning) {
+  open(with_disk());
+  fs::rename(root_ / "data", root_ / "moved");
+  IndexPlace place{root_ / "data", {}, root_ / "cache", false, {}};
+  ListingOptions options;
+  options.extensions = {".jpg"};
+  const auto opened = open_saved_index(place, options);
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ(opened->start.from, ListingFrom::cache);
+  EXPECT_NE(opened->warning.find("cannot see whether folder"), std::string::npos);
+}
+
+TEST_F(StartTest, AnIndexOfAnOlderVersionIsMadeAgain) {
+  LoaderSettings with = settings();
+  with.index = root_ / "named.index";
+  open(with);
+  std::fstream(with.index, std::ios::in | std::ios::out | std::ios::binary).seekp(8).put(1);
+  EXPECT_TRUE(open(with)->stats().listed);
+  EXPECT_FALSE(open(with)->stats().listed);
+}
+
+TEST_F(StartTest, ANamedIndexIsRefusedBeforeAnythingIsListed) {
+  LoaderSettings with = settings();
+  with.index = root_ / "missing" / "named.index";
+  EXPECT_NE(refusal(with).find("the folder " + (root_ / "missing").native() + " does not exist"),
+            std::string::npos);
+}
+
+// Disk caches that are somewhere else, or somebody else's too.
+
+TEST_F(StartTest, ADiskCacheWithoutAParentAsksForIt) {
+  LoaderSettings with = settings();
+  with.disks = {{root_ / "missing" / "cache", 1 << 20}};
+  EXPECT_NE(refusal(with).find("cannot make folder"), std::string::npos);
+  EXPECT_FALSE(fs::exists(root_ / "missing"));
+}
+
+TEST_F(StartTest, ASecondLoaderOnADiskCacheIsWarnedAndGetsTheRest) {
+  const auto first = open(with_disk());
+  const auto second = open(with_disk());
+  const LoaderStart start = second->stats().start;
+  ASSERT_EQ(start.warnings.size(), 1u);
+  EXPECT_NE(start.warnings[0].find("another loader of this process"), std::string::npos);
+  EXPECT_EQ(start.warnings[0].find('\n'), std::string::npos);
+  ASSERT_EQ(start.tiers.size(), 2u);
+  ASSERT_EQ(start.tiers[1].others.size(), 1u);
+  EXPECT_EQ(start.tiers[1].bytes + start.tiers[1].others[0].bytes(), uint64_t{1} << 20);
+  EXPECT_EQ(read_all(*second).size(), 60u);
+}
+
+TEST_F(StartTest, ASecondLoaderDoesWithoutADiskCacheThatIsTaken) {
+  LoaderSettings with = settings();
+  with.disks = {{root_ / "cache", 70 << 10}};
+  const auto first = open(with);
+  const auto second = open(with);
+  EXPECT_EQ(second->stats().start.tiers.size(), 1u);
+  EXPECT_EQ(read_all(*second).size(), 60u);
+}
+
+TEST_F(StartTest, AnAutomaticBudgetIsHalfOfWhatIsLeftAndSaysSo) {
+  fs::create_directories(root_ / "sys/fs/cgroup");
+  std::ofstream(root_ / "sys/fs/cgroup/memory.max") << "8388608\n";
+  std::ofstream(root_ / "sys/fs/cgroup/memory.current") << "4194304\n";
+  const auto budget = automatic_memory(root_);
+  ASSERT_TRUE(budget);
+  EXPECT_EQ(budget->bytes, uint64_t{2} << 20);
+  LoaderSettings with = settings();
+  with.memory = budget->bytes;
+  with.memory_why = budget->why;
+  const std::string tiers = tiers_text(open(with)->stats().start);
+  EXPECT_TRUE(
+      tiers.starts_with("2.0 MiB memory (auto: half of the 4.0 MiB left by the control "
+                        "group's limit"))
+      << tiers;
+}
+
+TEST_F(StartTest, AnAutomaticDiskBudgetLeavesATenthFree) {
+  const auto budget = automatic_disk(root_ / "cache");
+  const auto space = fs::space(root_);
+  if (!budget) GTEST_SKIP() << budget.error().message;
+  EXPECT_LE(budget->bytes, space.capacity - space.capacity / 10);
+  EXPECT_NE(budget->why.find("auto: half of the"), std::string::npos);
+  EXPECT_FALSE(automatic_disk(root_ / "missing" / "cache"));
 }
 
 TEST_F(StartTest, SamplesOfALoadedIndexAreTheRightOnes) {
@@ -176,7 +287,7 @@ TEST_F(StartTest, SamplesOfALoadedIndexAreTheRightOnes) {
 TEST_F(StartTest, IndexIsKeptInTheFirstDiskThatWasGiven) {
   LoaderSettings with = with_disk();
   with.disks.push_back({root_ / "other", 1 << 20});
-  EXPECT_EQ(open(with)->stats().start.index_file.parent_path(), root_ / "cache" / "foreload-1");
+  EXPECT_EQ(open(with)->stats().start.listing.file.parent_path(), root_ / "cache" / "foreload-1");
 }
 
 TEST_F(StartTest, NamedIndexIsNotKeptInTheCacheToo) {
@@ -188,7 +299,7 @@ TEST_F(StartTest, NamedIndexIsNotKeptInTheCacheToo) {
 }
 
 TEST_F(StartTest, WithoutADiskNothingIsKept) {
-  EXPECT_TRUE(open(settings())->stats().start.index_file.empty());
+  EXPECT_TRUE(open(settings())->stats().start.listing.file.empty());
   EXPECT_TRUE(open(settings())->stats().listed);
 }
 
@@ -212,7 +323,7 @@ TEST_F(StartTest, OtherExtensionsHaveAnIndexOfTheirOwn) {
 }
 
 TEST_F(StartTest, DamagedIndexInTheCacheIsMadeAgain) {
-  const fs::path file = open(with_disk())->stats().start.index_file;
+  const fs::path file = open(with_disk())->stats().start.listing.file;
   fs::resize_file(file, fs::file_size(file) - 1);
   EXPECT_TRUE(open(with_disk())->stats().listed);
   EXPECT_FALSE(open(with_disk())->stats().listed);

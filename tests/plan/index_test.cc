@@ -419,7 +419,7 @@ TEST_F(IndexTest, MutatedFilesWithRightChecksumsAreSafe) {
                             2,
                             3,
                             8,
-                            256,
+                            sizeof(IndexHeader),
                             65'536,
                             UINT32_MAX,
                             UINT64_MAX,
@@ -587,6 +587,29 @@ TEST_F(IndexTest, FolderIsUnreadableAsIndex) {
   const auto loaded = DatasetIndex::load(folder_);
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().kind, ErrorKind::unreadable);
+}
+
+TEST_F(IndexTest, KeepsFoldersAndTheirTimes) {
+  IndexBuilder builder;
+  builder.add_folder("", 5);
+  builder.add_folder("cat", 7);
+  ASSERT_TRUE(builder.add_file("cat/1.jpg", 1, 1, 0));
+  const DatasetIndex index = reloaded(builder.finish().value());
+  ASSERT_EQ(index.folders(), 2u);
+  EXPECT_EQ(index.folder_name(0), "");
+  EXPECT_EQ(index.folder_name(1), "cat");
+  EXPECT_EQ(index.folder_time(1), 7u);
+}
+
+TEST_F(IndexTest, AnOlderVersionIsOutdatedAndNothingElseIs) {
+  std::vector<char> bytes = saved_bytes(plain_index());
+  EXPECT_FALSE(DatasetIndex::outdated(file_));
+  bytes[offsetof(IndexHeader, version)] = 1;
+  EXPECT_FALSE(load_bytes(bytes));
+  EXPECT_TRUE(DatasetIndex::outdated(file_));
+  EXPECT_FALSE(load_bytes(std::string(1000, 'x')));
+  EXPECT_FALSE(DatasetIndex::outdated(file_));
+  EXPECT_FALSE(DatasetIndex::outdated(folder_ / "missing"));
 }
 
 TEST_F(IndexTest, SaveIntoAMissingFolderFails) {

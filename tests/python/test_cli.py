@@ -134,7 +134,7 @@ def test_plan_of_a_folder_saves_its_index(run: Run, images: Path, tmp_path: Path
     loaded = json.loads(run("plan", "--dataset", file, *common).stdout)
     assert listed["samples"] == 20
     assert listed["digest"] == loaded["digest"]
-    assert listed["digest"] == foreload.plan(file, ranks=2, epochs=3, memory=500).digest
+    assert listed["digest"] == foreload.plan(file, ranks=2, epochs=3, memory="500B").digest
     assert foreload.read_index(file).names == foreload.list_folder(images).names
 
 

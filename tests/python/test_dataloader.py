@@ -257,7 +257,7 @@ def test_fork_is_refused(folder):
 
 def test_loaders_share_a_cache(folder):
     total = sum(path.stat().st_size for path in folder.rglob("*.png"))
-    cache = foreload.Cache(memory=total * 3)
+    cache = foreload.Cache(memory=f"{total * 3}B")
     first = loader_of(folder, cache=cache)
     second = loader_of(folder, cache=cache)
     assert cache.memory_left == total

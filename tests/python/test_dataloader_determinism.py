@@ -74,7 +74,7 @@ def test_with_cold_and_warm_caches(images, expected, transform, tmp_path):
     total = sum(path.stat().st_size for path in images.rglob("*.*"))
     for _ in range(2):  # the second loader finds the disk filled
         loader = loader_of(
-            images, transform, memory=total // 3, disk=(tmp_path, 4 << 20), profile="none"
+            images, transform, memory=f"{total // 3}B", disk=(tmp_path, 4 << 20), profile="none"
         )
         assert [digests(loader), digests(loader)] == expected[transform]
         held = loader.stats()["held_samples"]

@@ -61,7 +61,7 @@ import foreload
 store, train, validation, memory, out = sys.argv[1:]
 rank = int(os.environ["RANK"])
 dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)
-cache = foreload.Cache(memory=int(memory))
+cache = foreload.Cache(memory=memory + "B")
 loaders = [
     foreload.DataLoader(train, 4, shuffle=True, seed=3, cache=cache, return_index=True, epochs=4),
     foreload.DataLoader(validation, 4, pad="none", cache=cache, return_index=True),

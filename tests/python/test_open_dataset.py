@@ -219,7 +219,7 @@ def test_samples_in_memory_need_no_cache():
 
 def test_it_shares_a_cache_with_loaders(images):
     total = sum(path.stat().st_size for path in files(images))
-    cache = foreload.Cache(memory=total * 3)
+    cache = foreload.Cache(memory=f"{total * 3}B")
     served = foreload.open_dataset(images, CHAIN, cache=cache)
     assert cache.memory_left == total * 2
     served.close()
@@ -238,7 +238,7 @@ def test_ranks_of_a_machine_share_its_budgets(images, tmp_path, monkeypatch):
             monkeypatch.setenv("LOCAL_RANK", str(rank))
             both.append(
                 foreload.open_dataset(
-                    images, memory=total, disk=(tmp_path, 8 << 20), profile="none"
+                    images, memory=f"{total}B", disk=(tmp_path, 8 << 20), profile="none"
                 )
             )
         for served in both:

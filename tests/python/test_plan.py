@@ -81,8 +81,8 @@ def test_figures_follow_from_lists_and_owners(
         sizes=sizes,
         ranks=ranks,
         epochs=epochs,
-        memory=memory,
-        disk=disk,
+        memory=f"{memory}B",
+        disk=f"{disk}B",
         placement=placement,
         pad=pad,
         seed=seed,
@@ -242,18 +242,18 @@ def test_unknown_sizes_are_planned_with_the_mean() -> None:
 
 
 def test_one_sample() -> None:
-    plan = foreload.plan(samples=1, mean_size=10, epochs=3, memory=10)
+    plan = foreload.plan(samples=1, mean_size=10, epochs=3, memory="10B")
     assert plan.owners.tolist() == [0]
     assert plan.source_bytes == 10
     assert plan.reading_list(0, 2).tolist() == [0]
 
 
 def test_more_ranks_than_samples() -> None:
-    plan = foreload.plan(samples=3, mean_size=10, ranks=8, epochs=2, memory=10)
+    plan = foreload.plan(samples=3, mean_size=10, ranks=8, epochs=2, memory="10B")
     assert plan.coverage == 1
     assert plan.source_bytes == 30
     assert len(plan.global_list(1)) == 8
-    none = foreload.plan(samples=3, mean_size=10, ranks=8, epochs=2, memory=10, pad="truncate")
+    none = foreload.plan(samples=3, mean_size=10, ranks=8, epochs=2, memory="10B", pad="truncate")
     assert none.source_bytes == 0
     assert len(none.global_list(1)) == 0
 
@@ -284,7 +284,7 @@ def test_plan_of_a_folder_and_of_its_index(tmp_path: Path) -> None:
     index = foreload.list_folder(folder)
     index.save(tmp_path / "images.index")
     plans = [
-        foreload.plan(dataset, ranks=2, epochs=3, memory=500)
+        foreload.plan(dataset, ranks=2, epochs=3, memory="500B")
         for dataset in (folder, str(folder), tmp_path / "images.index", index)
     ]
     assert len({plan.digest for plan in plans}) == 1

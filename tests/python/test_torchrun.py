@@ -128,7 +128,7 @@ def test_ddp_with_torchrun(tmp_path: Path) -> None:
 
 def test_ranks_end_in_any_order(data: Path, tmp_path: Path) -> None:
     """Loaders are closed by the interpreter's exit, at different times, and nobody says a word."""
-    loop = Loop(tmp_path, data, pause=0.2, more={"memory": total(data)})
+    loop = Loop(tmp_path, data, pause=0.2, more={"memory": f"{total(data)}B"})
     results = loop.run(3)
     for rank, result in enumerate(results):
         assert result["seen"] == [expected(3, rank, epoch) for epoch in range(3)]
@@ -137,7 +137,7 @@ def test_ranks_end_in_any_order(data: Path, tmp_path: Path) -> None:
 
 
 def test_one_rank_raises(data: Path, tmp_path: Path) -> None:
-    loop = Loop(tmp_path, data, raises=1, more={"memory": total(data)})
+    loop = Loop(tmp_path, data, raises=1, more={"memory": f"{total(data)}B"})
     with job_of(tmp_path, 3) as job:
         for rank in range(3):
             loop.start(job, rank)
@@ -193,7 +193,7 @@ def test_elastic_restart(data: Path, tmp_path: Path) -> None:
 
 def test_without_a_secret_on_several_nodes(data: Path, tmp_path: Path) -> None:
     """The error says what to set."""
-    loop = Loop(tmp_path, data, more={"memory": 1000})
+    loop = Loop(tmp_path, data, more={"memory": "1000B"})
     with job_of(tmp_path, 2) as job:
         environment = {
             "LOCAL_WORLD_SIZE": "1",

@@ -232,7 +232,7 @@ TEST_F(ListingTest, RootMayEndInASlash) {
 TEST_F(ListingTest, NoMatchingFileTellsHowManyWereSkipped) {
   write("c/1.txt");
   write("c/2.txt");
-  expect_error(list_folder(root_), ErrorKind::invalid, "(2 files have other extensions)");
+  expect_error(list_folder(root_), ErrorKind::invalid, "but 2 of ");
 }
 
 TEST_F(ListingTest, EmptyRootIsRefused) {
@@ -359,6 +359,92 @@ TEST_F(ListingTest, CountsFoldersListedAndFilesStatted) {
   ASSERT_TRUE(list_folder(root_, options));
   EXPECT_EQ(options.operations->totals(Operation::list).count, 3u);
   EXPECT_EQ(options.operations->totals(Operation::stat).count, 3u);
+}
+
+// What has changed since.
+
+// Times of folders are as coarse as the system's clock ticks.
+void touch(const fs::path& folder) {
+  fs::last_write_time(folder, fs::last_write_time(folder) + std::chrono::seconds(1));
+}
+
+TEST_F(ListingTest, FoldersAreListedWithTheirTimes) {
+  write("b/2.jpg");
+  write("a/x/1.jpg");
+  const auto listing = list_folder(root_);
+  ASSERT_TRUE(listing);
+  Names folders;
+  for (const ListedFolder& folder : listing->folders) folders.push_back(folder.name);
+  EXPECT_EQ(folders, (Names{"", "a", "b", "a/x"}));
+  EXPECT_EQ(*changed_folder(root_, listing->folders), std::nullopt);
+}
+
+TEST_F(ListingTest, AChangedFolderIsFound) {
+  write("b/2.jpg");
+  write("a/x/1.jpg");
+  const auto folders = list_folder(root_)->folders;
+  touch(root_ / "a" / "x");
+  EXPECT_EQ(*changed_folder(root_, folders), "a/x");
+  touch(root_ / "b");
+  EXPECT_EQ(*changed_folder(root_, folders), "b");  // the first of them
+}
+
+TEST_F(ListingTest, AFolderThatIsGoneHasChanged) {
+  write("a/1.jpg");
+  write("b/2.jpg");
+  auto folders = list_folder(root_)->folders;
+  fs::remove_all(root_ / "b");
+  folders.erase(folders.begin());  // the root, which has changed as well
+  EXPECT_EQ(*changed_folder(root_, folders), "b");
+}
+
+TEST_F(ListingTest, WithoutItsRootNobodyKnowsWhatChanged) {
+  write("a/1.jpg");
+  const auto folders = list_folder(root_)->folders;
+  fs::remove_all(root_);
+  const auto changed = changed_folder(root_, folders);
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().kind, ErrorKind::unreadable);
+}
+
+TEST_F(ListingTest, OfVeryManyFoldersTenThousandAreLookedAt) {
+  std::vector<ListedFolder> folders(30'000);  // all the root, at no time of its
+  ListingOptions options;
+  options.operations = std::make_shared<Operations>();
+  EXPECT_TRUE(changed_folder(root_, folders, options));
+  EXPECT_EQ(options.operations->totals(Operation::stat).count, 10'000u);
+}
+
+// What is no data set.
+
+TEST_F(ListingTest, ArchivesAreNamedAsSuch) {
+  write("shard-0.tar");
+  write("shard-1.tar");
+  expect_error(list_folder(root_), ErrorKind::invalid, "its files are tar archives (2 of .tar)");
+}
+
+TEST_F(ListingTest, AnEmptyFolderIsNamedAsSuch) {
+  expect_error(list_folder(root_), ErrorKind::invalid, "there is no file in it");
+}
+
+TEST_F(ListingTest, OtherFilesAreNamedByTheirExtensions) {
+  write("a/1.txt");
+  write("a/2.txt");
+  write("a/3.npy");
+  expect_error(list_folder(root_), ErrorKind::invalid,
+               "but 2 of .txt, 1 of .npy; check the path, or say which files are samples "
+               "(--extensions, extensions=)");
+}
+
+TEST_F(ListingTest, FilesBesideFoldersWithoutAnyAreToldWhy) {
+  write("1.jpg");
+  write("notes/readme.txt");
+  expect_error(list_folder(root_), ErrorKind::invalid,
+               "the 1 in the folder itself count only where it has no sub-folders");
+}
+
+TEST_F(ListingTest, AnAddressIsNamedAsSuch) {
+  expect_error(list_folder("s3://bucket/train"), ErrorKind::invalid, "it is an S3 bucket");
 }
 
 }  // namespace

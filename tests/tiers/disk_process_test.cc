@@ -165,6 +165,55 @@ TEST_F(DiskProcessTest, TwoProcessesAtOnceShareNothing) {
   }
 }
 
+TEST_F(DiskProcessTest, TheSecondProcessIsToldWhoIsFirstAndGetsWhatIsLeft) {
+  settings_.budget = uint64_t{4} << 20;
+  settings_.reserve = uint64_t{1} << 20;
+  Child first([&](auto report) {
+    TierUser tier(settings_);
+    report(static_cast<uint64_t>(::getpid()));
+    ::pause();
+  });
+  uint64_t process = 0;
+  ASSERT_TRUE(first.hear(process));
+  DiskSharing sharing;
+  auto second = DiskTier::open(settings_, [](uint64_t, DiskAnswer) {}, &sharing);
+  ASSERT_TRUE(second) << second.error().message;
+  ASSERT_EQ(sharing.others.size(), 1u);
+  EXPECT_EQ(sharing.others[0].process, process);
+  EXPECT_FALSE(sharing.others[0].host.empty());
+  EXPECT_EQ(sharing.others[0].bytes(), uint64_t{1} << 20);
+  EXPECT_EQ(sharing.budget, uint64_t{3} << 20);
+}
+
+TEST_F(DiskProcessTest, WhereTheFirstProcessNeedsTheWholeBudgetTheSecondHasNoTier) {
+  settings_.budget = uint64_t{4} << 20;
+  settings_.reserve = settings_.budget;
+  Child first([&](auto report) {
+    TierUser tier(settings_);
+    report(1);
+    ::pause();
+  });
+  uint64_t word = 0;
+  ASSERT_TRUE(first.hear(word));
+  DiskSharing sharing;
+  const auto second = DiskTier::open(settings_, [](uint64_t, DiskAnswer) {}, &sharing);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(*second, nullptr);
+  EXPECT_EQ(sharing.budget, 0u);
+}
+
+TEST_F(DiskProcessTest, AFirstProcessThatHasEndedTakesNothing) {
+  settings_.reserve = settings_.budget;
+  {
+    TierUser first(settings_);
+  }
+  DiskSharing sharing;
+  const auto second = DiskTier::open(settings_, [](uint64_t, DiskAnswer) {}, &sharing);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_TRUE(sharing.others.empty());
+  EXPECT_EQ(sharing.budget, settings_.budget);
+}
+
 TEST_F(DiskProcessTest, ALockedSlotIsTakenOverWhenItsProcessDies) {
   Child child([&](auto report) {
     TierUser tier(settings_);

@@ -316,5 +316,26 @@ TEST_F(MemoryLimitTest, KnowsVersionOne) {
   EXPECT_EQ(memory_limit(root_).bytes, 700000u);
 }
 
+TEST_F(MemoryLimitTest, WhatIsLeftIsLessWhatIsUsedButNotThePageCache) {
+  write("sys/fs/cgroup/memory.max", "1000000\n");
+  write("sys/fs/cgroup/memory.current", "600000\n");
+  write("sys/fs/cgroup/memory.stat", "anon 100\ninactive_file 250000\nactive_file 50000\n");
+  EXPECT_EQ(memory_left(root_).bytes, 700000u);
+  EXPECT_EQ(memory_limit(root_).bytes, 1000000u);
+}
+
+TEST_F(MemoryLimitTest, WhatIsLeftInVersionOne) {
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "1000000\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "600000\n");
+  write("sys/fs/cgroup/memory/memory.stat", "cache 7\ntotal_inactive_file 200000\n");
+  EXPECT_EQ(memory_left(root_).bytes, 600000u);
+}
+
+TEST_F(MemoryLimitTest, AGroupThatUsesMoreThanItsLimitLeavesNothing) {
+  write("sys/fs/cgroup/memory.max", "1000\n");
+  write("sys/fs/cgroup/memory.current", "2000\n");
+  EXPECT_EQ(memory_left(root_).bytes, 0u);
+}
+
 }  // namespace
 }  // namespace foreload

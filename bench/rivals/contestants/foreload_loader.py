@@ -28,7 +28,7 @@ def make(options):
         seed=options.seed,
         num_workers=options.workers,
         transform=chain,
-        memory=options.memory,
+        memory=f"{options.memory}B",
     )
     return lambda number: (images for images, _ in loader)
 

@@ -27,10 +27,10 @@ import numpy as np
 
 from foreload import transforms as foreload_transforms
 from foreload._arguments import Bytes, one_of, whole
+from foreload._budgets import Disk
 from foreload._dataloader import DataLoader
 from foreload._dataset import list_folder
 from foreload._ranks import find_ranks
-from foreload._reader import Disk
 from foreload.compat import nopfs_transforms as transforms
 
 __all__ = [

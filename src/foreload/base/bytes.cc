@@ -16,7 +16,13 @@ struct Unit {
   uint64_t bytes;
 };
 
-constexpr std::array<Unit, 11> kUnits{{{"B", 1},
+// A letter alone is binary, as in SLURM.
+constexpr std::array<Unit, 16> kUnits{{{"B", 1},
+                                       {"K", uint64_t{1} << 10},
+                                       {"M", uint64_t{1} << 20},
+                                       {"G", uint64_t{1} << 30},
+                                       {"T", uint64_t{1} << 40},
+                                       {"P", uint64_t{1} << 50},
                                        {"KB", 1000},
                                        {"MB", 1000'000},
                                        {"GB", 1000'000'000},
@@ -43,7 +49,7 @@ bool same_ignoring_case(std::string_view a, std::string_view b) {
 Result<uint64_t> parse_bytes(std::string_view text) {
   auto refuse = [text](std::string_view why) {
     return fail(ErrorKind::invalid,
-                fmt::format("cannot read size '{}': {}; write it like 2GiB, 2GB, 512MiB, 100KiB "
+                fmt::format("cannot read size '{}': {}; write it like 8GiB (or 8G), 8GB, 512MiB "
                             "or 12345B",
                             text, why));
   };
@@ -73,7 +79,11 @@ Result<uint64_t> parse_bytes(std::string_view text) {
   const std::string_view unit_name = text.substr(i);
   if (unit_name.empty()) {
     if (whole == 0 && fraction == 0) return 0;
-    return refuse("it has no unit");
+    const std::string_view number = text.substr(0, text.find(' '));
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot read size '{}': it has no unit; write '{}GiB', or '{}B' if you "
+                            "mean bytes",
+                            text, number, number));
   }
   for (const Unit& unit : kUnits) {
     if (!same_ignoring_case(unit.name, unit_name)) continue;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes as people write and read them: "2GiB", "2GB", "512MiB", "100KiB", "12345B", "1.5TB".
-// Binary units are powers of 1024, decimal ones powers of 1000; a number without a unit is refused
-// because nobody can say what was meant (zero alone needs none).
+// Sizes as people write and read them: "2GiB", "2GB", "2G", "512MiB", "100KiB", "12345B", "1.5TB".
+// Binary units are powers of 1024, decimal ones powers of 1000, and a letter alone is binary, as in
+// SLURM. A number without a unit is refused because nobody can say what was meant (zero alone needs
+// none).
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small work on text.
+// Small work on text, and what is said about names and values that are not known.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "foreload/base/result.h"
 
 namespace foreload {
 
@@ -16,5 +19,18 @@ inline std::string lower_case(std::string_view text) {
   }
   return lower;
 }
+
+// A time that has passed, in the largest unit that fits: "3 days", "1 hour", "12 seconds".
+std::string format_age(double seconds);
+
+// The name that differs least from `name`; empty if none is near.
+std::string nearest(std::string_view name, const std::vector<std::string>& names);
+// "; did you mean epochs?", empty if no name is near.
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);
+
+// Fails with `invalid` if `value` is none of the choices: "--io is 'thread': use auto, io_uring or
+// threads; did you mean threads?".
+Result<void> check_choice(std::string_view what, std::string_view value,
+                          const std::vector<std::string>& choices);
 
 }  // namespace foreload

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/progress.h"
+#include "foreload/cli/arguments.h"
 #include "foreload/cli/verbs.h"
 
 namespace foreload::cli {
@@ -37,7 +38,8 @@ Run add_advise(CLI::App& app) {
   auto options = std::make_shared<AdviseOptions>();
   CLI::App* verb =
       app.add_subcommand("advise", "Say what limits a job and what to buy, from simulations");
-  verb->add_option("scenario", options->scenario, "a JSON file, see docs/simulator.md")->required();
+  expands_home(verb->add_option("scenario", options->scenario, "a JSON file, see docs/simulator.md")
+                   ->required());
   verb->add_option("--policy", options->policy, "under this policy (foreload)");
   verb->add_flag("--json", options->json, "print one JSON object");
   return [options] { return run_advise(*options); };

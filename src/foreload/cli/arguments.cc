@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "foreload/base/bytes.h"
+#include "foreload/base/paths.h"
+#include "foreload/base/text.h"
 
 namespace foreload::cli {
 
@@ -37,6 +39,27 @@ Result<double> parse_rate(std::string_view option, std::string_view text) {
   if (error == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value > 0)
     return value;
   return fail(ErrorKind::invalid, fmt::format("{} is '{}': give a number above 0", option, text));
+}
+
+void expands_home(CLI::Option* option) {
+  option->transform([](const std::string& text) { return expand_home(text).native(); }, "");
+}
+
+std::string parse_complaint(const CLI::App& verb, const CLI::ParseError& error) {
+  for (const std::string& text : verb.remaining()) {
+    const std::string given = text.substr(0, text.find('='));
+    if (!given.starts_with('-')) continue;
+    std::vector<std::string> known;
+    for (const CLI::Option* option : verb.get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+    return fmt::format("unknown option {}{} (see foreload {} --help)", given,
+                       did_you_mean(given, known), verb.get_name());
+  }
+  // The parser's messages may span lines; only the first one says what is wrong.
+  const std::string text = error.what();
+  return fmt::format("{} (see foreload {} --help)", text.substr(0, text.find('\n')),
+                     verb.get_name());
 }
 
 }  // namespace foreload::cli

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include <CLI/CLI.hpp>
+
 #include "foreload/base/result.h"
 
 namespace foreload::cli {
@@ -21,5 +23,12 @@ Result<uint32_t> parse_ranks(std::string_view text);
 Result<uint64_t> parse_size(std::string_view option, std::string_view text);
 // A number above 0.
 Result<double> parse_rate(std::string_view option, std::string_view text);
+
+// For an option that is a path, or begins with one: ~ and ~user become home folders, also where the
+// shell leaves them alone, as in --trace=~/trace.json.
+void expands_home(CLI::Option* option);
+
+// What the parser found wrong, as one line; an option of `verb` that is nearly right is suggested.
+std::string parse_complaint(const CLI::App& verb, const CLI::ParseError& error);
 
 }  // namespace foreload::cli

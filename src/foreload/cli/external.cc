@@ -41,6 +41,10 @@ struct Pipe {
 
 }  // namespace
 
+std::vector<std::string> external_verbs() {
+  return {kVerbs.begin(), kVerbs.end()};
+}
+
 bool is_external_verb(const std::string& verb) {
   for (const std::string_view known : kVerbs) {
     if (verb == known) return true;

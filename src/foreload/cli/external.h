@@ -11,6 +11,7 @@
 
 namespace foreload::cli {
 
+std::vector<std::string> external_verbs();
 bool is_external_verb(const std::string& verb);
 
 // Runs the verb with `arguments` and `input` on its standard input, and returns its exit status.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program: chooses the verb, prints errors as one line, and turns them into exit statuses.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -10,7 +11,9 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/text.h"
 #include "foreload/base/version.h"
+#include "foreload/cli/arguments.h"
 #include "foreload/cli/external.h"
 #include "foreload/cli/verbs.h"
 
@@ -42,8 +45,7 @@ int run_program(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "foreload plot draws what --json prints, foreload report makes a page of run files. Sizes "
-      "are written 2GiB, 2GB, 512MiB, 100KiB "
-      "or 12345B.");
+      "are written 8GiB (or 8G, as in SLURM), 8GB, 512MiB or 12345B.");
   const std::map<std::string, Run> verbs{{"advise", add_advise(app)},
                                          {"launch", add_launch(app)},
                                          {"make-images", add_make_images(app)},
@@ -52,17 +54,20 @@ int run_program(int argc, char** argv) {
                                          {"probe", add_probe(app)},
                                          {"read", add_read(app)},
                                          {"simulate", add_simulate(app)}};
-  if (argc > 1 && argv[1][0] != '-' && !verbs.contains(argv[1]))
-    return complain(fmt::format("unknown verb '{}': use advise, launch, make-images, order, plan, "
-                                "plot, probe, read, report or simulate",
-                                argv[1]),
-                    kBadInput);
+  if (argc > 1 && argv[1][0] != '-' && !verbs.contains(argv[1])) {
+    std::vector<std::string> known = external_verbs();
+    for (const auto& [name, run] : verbs) known.push_back(name);
+    std::sort(known.begin(), known.end());
+    return complain(check_choice("the verb", argv[1], known).error().message, kBadInput);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // --help and --version
     return app.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    return complain(first_line(error.what()) + " (see foreload --help)", kBadInput);
+    if (app.get_subcommands().empty())
+      return complain(first_line(error.what()) + " (see foreload --help)", kBadInput);
+    return complain(parse_complaint(*app.get_subcommands().front(), error), kBadInput);
   }
   const int status = exit_status(verbs.at(app.get_subcommands().front()->get_name())());
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)

@@ -88,7 +88,8 @@ Result<int> run_make_images(const MakeImagesOptions& options) {
 Run add_make_images(CLI::App& app) {
   auto options = std::make_shared<MakeImagesOptions>();
   CLI::App* verb = app.add_subcommand("make-images", "Make a data set of photo-like JPEG files");
-  verb->add_option("folder", options->folder, "where to: a new or empty folder")->required();
+  expands_home(
+      verb->add_option("folder", options->folder, "where to: a new or empty folder")->required());
   verb->add_option("--count", options->count, "number of files (1000)");
   verb->add_option("--mean-size", options->mean_size, "mean size of a file (110KiB)");
   verb->add_option("--pixels", options->pixels,

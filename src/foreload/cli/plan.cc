@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/paths.h"
 #include "foreload/base/progress.h"
 #include "foreload/cli/arguments.h"
 #include "foreload/cli/external.h"
@@ -93,6 +94,9 @@ Result<Job> job_of(const PlanArguments& options) {
 }
 
 Result<int> run_plan(const PlanArguments& options) {
+  if (!options.plot.empty()) FORELOAD_CHECK(check_output_file("--plot", options.plot));
+  if (!options.save_index.empty())
+    FORELOAD_CHECK(check_output_file("--save-index", options.save_index));
   FORELOAD_TRY(const Job job, job_of(options));
   SummaryOptions summary;
   if (!options.rate.empty()) {
@@ -124,12 +128,13 @@ Run add_plan(CLI::App& app) {
   auto options = std::make_shared<PlanArguments>();
   CLI::App* verb = app.add_subcommand(
       "plan", "Say what a training job will read, keep and fetch from the source");
-  verb->add_option(
+  expands_home(verb->add_option(
       "--dataset", options->dataset,
-      "a folder (class folders of files, or files alone), a file list, or a saved index");
+      "a folder (class folders of files, or files alone), a file list, or a saved index"));
   verb->add_option("--extensions", options->extensions,
                    "files that count, like .jpg,.png, or any (those of images)");
-  verb->add_option("--save-index", options->save_index, "write the index of the data set here");
+  expands_home(verb->add_option("--save-index", options->save_index,
+                                "write the index of the data set here"));
   verb->add_option("--samples", options->samples, "instead of --dataset: how many samples");
   verb->add_option("--mean-size", options->mean_size, "and their mean size, like 110KiB");
   verb->add_option("--size-sigma", options->size_sigma, "and its standard deviation (0)");
@@ -146,7 +151,8 @@ Run add_plan(CLI::App& app) {
   verb->add_option("--rate", options->rate,
                    "samples per second that a rank consumes: shows what each place must deliver");
   verb->add_option("--threads", options->threads, "threads to plan with, 0: all CPUs (0)");
-  verb->add_option("--plot", options->plot, "draw coverage and access counts to a PNG or SVG file");
+  expands_home(verb->add_option("--plot", options->plot,
+                                "draw coverage and access counts to a PNG or SVG file"));
   verb->add_flag("--json", options->json, "print one JSON object");
   return [options] { return run_plan(*options); };
 }

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/bytes.h"
+#include "foreload/base/paths.h"
 #include "foreload/base/progress.h"
 #include "foreload/cli/arguments.h"
 #include "foreload/cli/verbs.h"
@@ -48,9 +49,10 @@ Result<std::vector<Target>> targets_of(const ProbeOptions& options,
   const auto add = [&targets](DeviceKind kind, const std::string& path) -> Result<void> {
     std::error_code error;
     if (!fs::exists(path, error))
-      return fail(ErrorKind::unreadable,
-                  fmt::format("cannot measure {}: {}; check the path", path,
-                              error ? error.message() : "there is no such folder"));
+      return fail(
+          ErrorKind::unreadable,
+          fmt::format("cannot measure {}: {}; check the path{}", path,
+                      error ? error.message() : "there is no such folder", where_it_ends(path)));
     targets.push_back({kind, path});
     return {};
   };
@@ -133,6 +135,7 @@ Result<int> run_probe(const ProbeOptions& options) {
   settings.index = options.index;
   FORELOAD_TRY(const auto targets, targets_of(options, settings.extensions));
   FORELOAD_TRY(const fs::path file, file_to_save(options));
+  if (!options.save.empty()) FORELOAD_CHECK(check_output_file("--save", file));
   FORELOAD_TRY(MachineProfile profile, profile_before(file));
   if (!options.json) print_header();
   for (const Target& target : targets) {
@@ -161,18 +164,21 @@ Run add_probe(CLI::App& app) {
   auto options = std::make_shared<ProbeOptions>();
   CLI::App* verb = app.add_subcommand(
       "probe", "Measure memory, disks and sources, and keep it for runs to start from");
-  verb->add_option("paths", options->paths,
-                   "folders: with samples in it a source, otherwise a disk");
-  verb->add_option("--source", options->sources, "a data set, whatever it looks like");
-  verb->add_option("--disk", options->disks, "a folder that may be written to, even with samples");
+  expands_home(verb->add_option("paths", options->paths,
+                                "folders: with samples in it a source, otherwise a disk"));
+  expands_home(
+      verb->add_option("--source", options->sources, "a data set, whatever it looks like"));
+  expands_home(verb->add_option("--disk", options->disks,
+                                "a folder that may be written to, even with samples"));
   verb->add_option("--extensions", options->extensions,
                    "files that are samples, like .jpg,.png, or any (those of images)");
-  verb->add_option("--index", options->index, "saved index of the source, instead of listing it");
+  expands_home(verb->add_option("--index", options->index,
+                                "saved index of the source, instead of listing it"));
   verb->add_option("--seconds", options->seconds, "time for each device (3)");
   verb->add_option("--seed", options->seed, "seed of the order in which samples are read (0)");
-  verb->add_option(
+  expands_home(verb->add_option(
       "--save", options->save,
-      "file to save to (~/.cache/foreload/profile.json); devices measured before stay");
+      "file to save to (~/.cache/foreload/profile.json); devices measured before stay"));
   verb->add_flag("--json", options->json, "print the profile as JSON");
   return [options] { return run_probe(*options); };
 }

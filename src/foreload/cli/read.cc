@@ -18,10 +18,13 @@
 #include "foreload/base/bytes.h"
 #include "foreload/base/hash.h"
 #include "foreload/base/memory_use.h"
+#include "foreload/base/paths.h"
 #include "foreload/base/progress.h"
+#include "foreload/base/text.h"
 #include "foreload/cli/arguments.h"
 #include "foreload/cli/rank_reports.h"
 #include "foreload/cli/verbs.h"
+#include "foreload/loader/automatic_budget.h"
 #include "foreload/loader/dataset.h"
 #include "foreload/loader/job_ranks.h"
 #include "foreload/loader/loader.h"
@@ -74,21 +77,36 @@ double milliseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
+Result<void> parse_memory(const std::string& text, LoaderSettings& settings) {
+  if (text == "auto") {
+    FORELOAD_TRY(AutomaticBudget budget, automatic_memory());
+    settings.memory = budget.bytes;
+    settings.memory_why = std::move(budget.why);
+    return {};
+  }
+  FORELOAD_TRY(settings.memory, parse_size("--memory", text));
+  return {};
+}
+
 Result<DiskBudget> parse_disk(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0)
     return fail(
         ErrorKind::invalid,
         fmt::format("--disk is '{}': give a folder and a size, like /local/nvme:100GiB", text));
+  const std::string folder = text.substr(0, colon);
+  if (text.substr(colon + 1) == "auto") {
+    FORELOAD_TRY(AutomaticBudget budget, automatic_disk(folder));
+    return DiskBudget{folder, budget.bytes, std::move(budget.why)};
+  }
   FORELOAD_TRY(const uint64_t bytes, parse_size("--disk", text.substr(colon + 1)));
-  return DiskBudget{text.substr(0, colon), bytes};
+  return DiskBudget{folder, bytes, {}};
 }
 
 Result<IoEngine> parse_io(const std::string& text) {
+  FORELOAD_CHECK(check_choice("--io", text, {"auto", "io_uring", "threads"}));
   if (text == "auto") return IoEngine::automatic;
-  if (text == "io_uring") return IoEngine::io_uring;
-  if (text == "threads") return IoEngine::threads;
-  return fail(ErrorKind::invalid, fmt::format("--io is '{}': use auto, io_uring or threads", text));
+  return text == "io_uring" ? IoEngine::io_uring : IoEngine::threads;
 }
 
 Result<double> parse_milliseconds(std::string_view option, const std::string& text) {
@@ -126,15 +144,13 @@ Result<LoaderSettings> settings_of(const ReadOptions& options) {
   settings.batching.drop_last = options.drop_last;
   FORELOAD_TRY(settings.seed, parse_count("--seed", options.seed));
   FORELOAD_TRY(settings.order, parse_order_kind(options.order));
-  FORELOAD_TRY(settings.memory, parse_size("--memory", options.memory));
+  FORELOAD_CHECK(parse_memory(options.memory, settings));
   FORELOAD_TRY(settings.staging, parse_size("--staging", options.staging));
   for (const std::string& text : options.disks) {
     FORELOAD_TRY(DiskBudget disk, parse_disk(text));
     settings.disks.push_back(std::move(disk));
   }
-  if (options.on_error != "raise" && options.on_error != "skip")
-    return fail(ErrorKind::invalid,
-                fmt::format("--on-error is '{}': use raise or skip", options.on_error));
+  FORELOAD_CHECK(check_choice("--on-error", options.on_error, {"raise", "skip"}));
   settings.skip_bad_samples = options.on_error == "skip";
   FORELOAD_TRY(const double deadline, parse_rate("--deadline", options.deadline));
   settings.read_deadline = std::chrono::milliseconds(std::llround(deadline * 1000));
@@ -262,10 +278,31 @@ std::string file_of_rank(const std::string& file, uint32_t rank, uint32_t ranks)
   return ranks == 1 ? file : fmt::format("{}.{}", file, rank);
 }
 
+Result<void> check_outputs(const ReadOptions& options, uint32_t rank, uint32_t ranks) {
+  for (const auto& [option, file] :
+       {std::pair("--trace", &options.trace), std::pair("--run-file", &options.run_file)}) {
+    if (!file->empty()) FORELOAD_CHECK(check_output_file(option, file_of_rank(*file, rank, ranks)));
+  }
+  return {};
+}
+
+// What is read, where its listing comes from, and where it is kept.
+void print_start(const ReadOptions& options, const Loader& loader, const LoaderStart& start) {
+  const size_t classes = loader.index().classes();
+  const std::string tiers = tiers_text(start);
+  fmt::print(
+      "{}: {} samples {}, {}; {}; {}\n", options.dataset, format_count(loader.index().samples()),
+      classes > 0 ? fmt::format("in {} classes", format_count(classes)) : "without class folders",
+      format_bytes(loader.plan().sizes().total()), start.listing.text(),
+      tiers.empty() ? "nothing is kept" : "kept in " + tiers);
+  std::fflush(stdout);
+}
+
 Result<int> run_read(const ReadOptions& options) {
   FORELOAD_TRY(LoaderSettings settings, settings_of(options));
   FORELOAD_CHECK(take_part(options, settings));
   const uint32_t rank = settings.rank, ranks = settings.ranks;
+  FORELOAD_CHECK(check_outputs(options, rank, ranks));
   const std::shared_ptr<Rendezvous> rendezvous =
       settings.join ? settings.join->rendezvous : nullptr;
   FORELOAD_TRY(const double step_ms, parse_milliseconds("--step-ms", options.step_ms));
@@ -276,8 +313,10 @@ Result<int> run_read(const ReadOptions& options) {
   if (rank == 0) settings.listing_progress = bar.emplace("listing").callback();
   FORELOAD_TRY(const auto loader, Loader::open(std::move(settings)));
   const LoaderStart start = loader->stats().start;
+  bar.reset();
   for (const std::string& warning : start.warnings)
     fmt::print(stderr, "foreload: warning: {}\n", warning);
+  if (!options.json && rank == 0) print_start(options, *loader, start);
   std::optional<RunFile> run_file;
   if (!options.run_file.empty()) {
     const Json header{{"dataset", options.dataset},
@@ -362,22 +401,27 @@ Run add_read(CLI::App& app) {
   auto options = std::make_shared<ReadOptions>();
   CLI::App* verb =
       app.add_subcommand("read", "Read a data set as a training loop would, and say how it went");
-  verb->add_option("dataset", options->dataset, "a folder of samples, or a file list")->required();
+  expands_home(verb->add_option("dataset", options->dataset, "a folder of samples, or a file list")
+                   ->required());
   verb->add_option("--extensions", options->extensions,
                    "files that count, like .jpg,.png, or any (those of images)");
-  verb->add_option("--index", options->index,
-                   "file that keeps the listing: used if it is there, written if not (in the first "
-                   "disk cache)");
-  verb->add_flag("--revalidate", options->revalidate, "list again even if there is an index");
+  expands_home(
+      verb->add_option("--index", options->index,
+                       "file that keeps the listing: used if it is there, written if not (in the "
+                       "first disk cache)"));
+  verb->add_flag("--revalidate", options->revalidate,
+                 "list again even if there is a listing, for files changed in place");
   verb->add_option("--epochs", options->epochs, "how often (1)");
   verb->add_option("--batch-size", options->batch_size, "samples in a batch (64)");
   verb->add_flag("--drop-last", options->drop_last, "leave out a last batch that is not full");
   verb->add_option("--seed", options->seed, "seed of the shuffle (0)");
   verb->add_option("--order", options->order, "torch, sequential or feistel (torch)");
-  verb->add_option("--memory", options->memory, "memory for samples, like 200MiB (0)");
-  verb->add_option("--disk", options->disks,
-                   "folder and size of a disk cache, like /local/nvme:1GiB; several may be given, "
-                   "the fastest is used first");
+  verb->add_option("--memory", options->memory,
+                   "memory for samples, like 200MiB, or auto: half of what is left (0)");
+  expands_home(
+      verb->add_option("--disk", options->disks,
+                       "folder and size of a disk cache, like /local/nvme:1GiB, or auto as size; "
+                       "several may be given, the fastest is used first"));
   verb->add_option("--staging", options->staging, "memory for batches being filled (128MiB)");
   verb->add_option("--step-ms", options->step_ms, "time the loop computes per batch (0)");
   verb->add_flag("--in-step", options->in_step,
@@ -389,14 +433,15 @@ Run add_read(CLI::App& app) {
                    "make the source slower: bytes a second, like 60MB (0: as it is)");
   verb->add_option("--source-latency-ms", options->source_latency_ms,
                    "and each read later by so much (0)");
-  verb->add_option("--profile", options->profile,
-                   "what foreload probe saved, to start from, or none "
-                   "(~/.cache/foreload/profile.json if it is there)");
-  verb->add_option(
+  expands_home(verb->add_option("--profile", options->profile,
+                                "what foreload probe saved, to start from, or none "
+                                "(~/.cache/foreload/profile.json if it is there)"));
+  expands_home(verb->add_option(
       "--trace", options->trace,
-      "write a trace for chrome://tracing or Perfetto; of several ranks each to FILE.RANK");
-  verb->add_option("--run-file", options->run_file,
-                   "write a record of the run, epoch by epoch; of several ranks each to FILE.RANK");
+      "write a trace for chrome://tracing or Perfetto; of several ranks each to FILE.RANK"));
+  expands_home(verb->add_option(
+      "--run-file", options->run_file,
+      "write a record of the run, epoch by epoch; of several ranks each to FILE.RANK"));
   verb->add_option("--transport", options->transport,
                    "how ranks of one job talk: auto, ucx, mpi, host or none (auto)");
   verb->add_option("--join-timeout", options->join_timeout,

@@ -12,7 +12,10 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/paths.h"
 #include "foreload/base/progress.h"
+#include "foreload/base/text.h"
+#include "foreload/cli/arguments.h"
 #include "foreload/cli/external.h"
 #include "foreload/cli/verbs.h"
 
@@ -43,15 +46,14 @@ Result<std::vector<std::string>> policies_of(const SimulateOptions& options) {
   std::vector<std::string> policies;
   const std::vector<std::string> known = sim::policy_names();
   for (const std::string& policy : options.policies) {
-    if (std::ranges::find(known, policy) == known.end())
-      return fail(ErrorKind::invalid,
-                  fmt::format("--policy is '{}': use {}", policy, fmt::join(known, ", ")));
+    FORELOAD_CHECK(check_choice("--policy", policy, known));
     policies.push_back(policy);
   }
   return policies;
 }
 
 Result<int> run_simulate(const SimulateOptions& options) {
+  if (!options.plot.empty()) FORELOAD_CHECK(check_output_file("--plot", options.plot));
   FORELOAD_TRY(sim::ScenarioFile file, sim::ScenarioFile::load(options.scenario));
   for (const std::string& text : options.sets) {
     FORELOAD_TRY(const auto change, split("--set", text));
@@ -87,14 +89,16 @@ Run add_simulate(CLI::App& app) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App* verb = app.add_subcommand(
       "simulate", "Say how long a job would take on a cluster, policy by policy");
-  verb->add_option("scenario", options->scenario, "a JSON file, see docs/simulator.md")->required();
+  expands_home(verb->add_option("scenario", options->scenario, "a JSON file, see docs/simulator.md")
+                   ->required());
   verb->add_option("--policy", options->policies, "policies to try (the scenario's, or all)")
       ->delimiter(',');
   verb->add_option("--set", options->sets, "change a value, like training.epochs=3")
       ->allow_extra_args(false);
   verb->add_option("--sweep", options->sweeps, "try several, like cluster.ranks=1,2,4")
       ->allow_extra_args(false);
-  verb->add_option("--plot", options->plot, "draw times, stalls and sweeps to a PNG or SVG file");
+  expands_home(verb->add_option("--plot", options->plot,
+                                "draw times, stalls and sweeps to a PNG or SVG file"));
   verb->add_flag("--json", options->json, "print one JSON object");
   return [options] { return run_simulate(*options); };
 }

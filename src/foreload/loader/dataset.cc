@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "foreload/plan/index_format.h"
+#include "foreload/sources/unsupported.h"
 
 namespace foreload {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 Result<DatasetIndex> index_of(const Listing& listing) {
   IndexBuilder builder;
   for (const std::string& name : listing.classes) builder.add_class(name);
+  for (const ListedFolder& folder : listing.folders) builder.add_folder(folder.name, folder.time);
   for (const ListedFile& file : listing.files)
     FORELOAD_CHECK(builder.add_file(file.name, file.size, file.version, file.label));
   return builder.finish();
@@ -58,6 +60,8 @@ Result<DatasetKind> kind_of_dataset(const std::filesystem::path& path) {
   std::array<char, kIndexMagic.size()> start{};
   if (std::fread(start.data(), 1, start.size(), file.get()) == start.size() && start == kIndexMagic)
     return DatasetKind::index;
+  std::string why = why_not_dataset(path);
+  if (!why.empty()) return fail(ErrorKind::invalid, std::move(why));
   return DatasetKind::list;
 }
 

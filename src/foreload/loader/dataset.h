@@ -26,7 +26,8 @@ enum class DatasetKind : uint8_t {
   list,    // a text file with paths, see sources/file_list.h
   index,   // a file that begins as a saved index does
 };
-// Fails with `unreadable` for a file that cannot be read.
+// Fails with `unreadable` for a file that cannot be read, with `invalid` for one of a kind that is
+// not supported.
 Result<DatasetKind> kind_of_dataset(const std::filesystem::path& path);
 
 // Lists a folder and puts what it holds into an index. Fails as list_folder() does.

@@ -24,11 +24,13 @@
 #include "foreload/loader/disk_order.h"
 #include "foreload/loader/joining.h"
 #include "foreload/loader/neighbours.h"
+#include "foreload/loader/saved_index.h"
 #include "foreload/metrics/histogram.h"
 #include "foreload/metrics/operations.h"
 #include "foreload/metrics/trace.h"
 #include "foreload/plan/plan.h"
 #include "foreload/sources/folder.h"
+#include "foreload/tiers/disk.h"
 #include "foreload/verdict/verdict.h"
 
 namespace foreload {
@@ -36,6 +38,7 @@ namespace foreload {
 struct DiskBudget {
   std::filesystem::path folder;
   uint64_t bytes = 0;
+  std::string why = {};  // it is so large, where not the user said so; see automatic_disk()
 };
 
 struct LoaderSettings {
@@ -65,6 +68,7 @@ struct LoaderSettings {
   Batching batching{64, false};
 
   uint64_t memory = 0;            // bytes of samples to keep in memory
+  std::string memory_why;         // as DiskBudget::why; see automatic_memory()
   std::vector<DiskBudget> disks;  // in any order: the fastest is used first
   // Budgets are cut to what the data set can use (of ranks that are one cache: to this rank's share
   // of that, as if all had the same budgets), so that another loader may have the rest;
@@ -114,15 +118,17 @@ struct TierStart {
   uint64_t bytes = 0;            // its budget
   double rate = 0;               // bytes per second; 0: not known
   SpeedFrom speed_from = SpeedFrom::nobody;
-  unsigned first = 0;  // requests in flight to begin with
+  unsigned first = 0;                      // requests in flight to begin with
+  std::string why;                         // its budget is so large, where not the user said so
+  std::vector<DiskNeighbour> others = {};  // who use the folder now, and share nothing
 };
 
 // How a loader began.
 struct LoaderStart {
-  std::vector<TierStart> tiers;       // the fastest first, as the plan numbers them
-  unsigned source_first = 0;          // requests in flight to begin with
-  std::filesystem::path profile;      // that was used; empty: none
-  std::filesystem::path index_file;   // empty: the index is not kept
+  std::vector<TierStart> tiers;   // the fastest first, as the plan numbers them
+  unsigned source_first = 0;      // requests in flight to begin with
+  std::filesystem::path profile;  // that was used; empty: none
+  ListingStart listing;
   std::string transport;              // to the other ranks; empty: none
   std::string transport_why;          // it was chosen
   std::vector<std::string> warnings;  // one line each

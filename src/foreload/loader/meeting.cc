@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/text.h"
 #include "foreload/peers/interfaces.h"
 #include "foreload/peers/secret.h"
 
@@ -93,16 +94,14 @@ struct Choice {
 
 Result<Choice> choose_transport(const JobRanks& ranks, const std::string& asked,
                                 const TransportSettings& settings, std::string& warning) {
+  FORELOAD_CHECK(check_choice("the transport", asked, {"auto", "ucx", "mpi", "host", "none"}));
   if (ranks.ranks == 1 || asked == "none") return Choice();
   if (asked == "host" && !ranks.on_one_node())
     return fail(ErrorKind::invalid,
                 fmt::format("the transport 'host' needs all ranks on one host, but this one has {} "
                             "of {}: use auto, ucx or mpi",
                             ranks.local_ranks, ranks.ranks));
-  if (asked == "ucx" || asked == "mpi" || asked == "host") return Choice{asked, "asked for"};
-  if (asked != "auto")
-    return fail(ErrorKind::invalid,
-                fmt::format("the transport is '{}': use auto, ucx, mpi, host or none", asked));
+  if (asked != "auto") return Choice{asked, "asked for"};
   if (ranks.by_mpirun() && find_transport("mpi", settings))
     return Choice{"mpi", "auto: mpirun started this job"};
   const auto found = find_transport("ucx", settings);

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/loader/opening.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "foreload/base/bytes.h"
 #include "foreload/base/cpus.h"
+#include "foreload/base/paths.h"
 #include "foreload/loader/catalog.h"
 #include "foreload/loader/figures.h"
 #include "foreload/loader/memory_need.h"
@@ -41,9 +45,9 @@ Result<OpenedIndex> open_index(const LoaderSettings& settings, LoaderStats& stat
   }
   if (!settings.disks.empty()) place.cache = settings.disks.front().folder;
   FORELOAD_TRY(OpenedIndex opened, open_saved_index(place, listing));
-  stats.listed = opened.listed;
+  stats.listed = opened.start.from == ListingFrom::folder;
   stats.listing_seconds = seconds_since(begin);
-  stats.start.index_file = opened.file;
+  stats.start.listing = opened.start;
   if (!opened.warning.empty()) stats.start.warnings.push_back(opened.warning);
   return opened;
 }
@@ -124,6 +128,31 @@ bool keeps_on(const Plan& plan, const LoaderSettings& settings, uint64_t sample,
   return settings.join && replica_tier(plan, settings.rank, sample) == tier;
 }
 
+// What it costs that somebody else uses the folder of a disk cache.
+std::string shared_folder(const DiskBudget& disk, const DiskSharing& sharing, bool used) {
+  std::string who;
+  uint64_t theirs = 0;
+  bool own = false;
+  for (const DiskNeighbour& other : sharing.others) {
+    own = own || other.process == static_cast<uint64_t>(::getpid());
+    who += fmt::format("{}{}", who.empty() ? "" : ", ",
+                       other.process == 0
+                           ? "another process"
+                           : fmt::format("process {} on {}", other.process, other.host));
+    theirs += other.bytes();
+  }
+  const std::string left =
+      !used ? "too little, so this one does without"
+            : fmt::format("{}, which it fills on its own", format_bytes(sharing.budget));
+  return fmt::format(
+      "the disk cache {} is in use by {}, with which nothing is shared: all is read again, and of "
+      "the budget of {} the other's {} leave {}; {}",
+      disk.folder.native(), own ? fmt::format("another loader of this process ({})", who) : who,
+      format_bytes(disk.bytes), format_bytes(theirs), left,
+      own ? "let loaders of a program share a foreload.Cache"
+          : "give each job a folder of its own, or let this one wait for the other");
+}
+
 // The steps, in their order; each uses what those before it left.
 class Opening {
  public:
@@ -175,6 +204,8 @@ class Opening {
 };
 
 Result<void> Opening::find_samples() {
+  for (const DiskBudget& disk : settings_.disks)
+    FORELOAD_CHECK(check_new_folder("disk cache", disk.folder));
   FORELOAD_TRY(LoadedProfile profile, load_profile(settings_.profile));
   machine_ = std::move(profile.machine);
   stats_.start.profile = profile.file;
@@ -197,21 +228,38 @@ Result<void> Opening::open_disks() {
                                                 settings_.disks.size(), kMostDisks));
   settle_tiers(settings_, machine_, stats_.start);
   if (settings_.only_needed) cut_budgets(*sizes_, settings_, stats_.start);
-  parts_.tiers.resize(1 + settings_.disks.size());
-  for (uint32_t tier = 1; tier < parts_.tiers.size(); ++tier) {
+  const uint64_t needed = disk_budget_for(needed_bytes(*sizes_, settings_), sizes_->mean());
+  parts_.tiers.resize(1);
+  while (parts_.tiers.size() <= settings_.disks.size()) {
+    const auto tier = static_cast<uint32_t>(parts_.tiers.size());
+    DiskBudget& budget = settings_.disks[tier - 1];
+    TierStart& start = stats_.start.tiers[tier];
     DiskSettings disk;
-    disk.folder = settings_.disks[tier - 1].folder;
-    disk.budget = settings_.disks[tier - 1].bytes;
+    disk.folder = budget.folder;
+    disk.budget = budget.bytes;
+    disk.reserve = needed;
     disk.fingerprint = index().fingerprint();
     disk.member = settings_.rank + settings_.ranks * settings_.lane;
     disk.members = settings_.ranks * settings_.lanes;
     disk.operations = disk_operations_;
     disk.queue_bytes = UINT64_MAX;  // the policy bounds what is on its way
-    FORELOAD_TRY(parts_.tiers[tier].disk,
-                 DiskTier::open(std::move(disk),
-                                [inbox = parts_.inbox, tier](uint64_t id, DiskAnswer answer) {
-                                  inbox->post(message::DiskAnswered{tier, id, answer});
-                                }));
+    DiskSharing sharing;
+    FORELOAD_TRY(auto opened, DiskTier::open(
+                                  std::move(disk),
+                                  [inbox = parts_.inbox, tier](uint64_t id, DiskAnswer answer) {
+                                    inbox->post(message::DiskAnswered{tier, id, answer});
+                                  },
+                                  &sharing));
+    if (!sharing.others.empty())
+      stats_.start.warnings.push_back(shared_folder(budget, sharing, opened != nullptr));
+    if (!opened) {
+      settings_.disks.erase(settings_.disks.begin() + (tier - 1));
+      stats_.start.tiers.erase(stats_.start.tiers.begin() + tier);
+      continue;
+    }
+    budget.bytes = start.bytes = sharing.budget;
+    start.others = std::move(sharing.others);
+    parts_.tiers.emplace_back().disk = std::move(opened);
   }
   return {};
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/loader/saved_index.h"
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -9,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/hash.h"
+#include "foreload/base/paths.h"
 #include "foreload/base/text.h"
 #include "foreload/loader/dataset.h"
 
@@ -52,7 +55,43 @@ Result<std::optional<FileList>> list_of(const fs::path& dataset) {
   return std::optional<FileList>(std::move(list));
 }
 
+std::vector<ListedFolder> folders_of(const DatasetIndex& index) {
+  std::vector<ListedFolder> folders;
+  for (size_t i = 0; i < index.folders(); ++i)
+    folders.push_back({std::string(index.folder_name(i)), index.folder_time(i)});
+  return folders;
+}
+
+double age_of(const fs::path& file) {
+  std::error_code error;
+  const auto written = fs::last_write_time(file, error);
+  if (error) return 0;
+  return std::max(
+      0.0, std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count());
+}
+
 }  // namespace
+
+std::string_view name_of(ListingFrom from) {
+  switch (from) {
+    case ListingFrom::folder:
+      return "listed";
+    case ListingFrom::cache:
+      return "cache";
+    case ListingFrom::file:
+      return "file";
+  }
+  return "";
+}
+
+std::string ListingStart::text() const {
+  if (from != ListingFrom::folder)
+    return fmt::format("listing from {} {}, {} old; revalidate lists again", name_of(from),
+                       file.native(), format_age(age));
+  if (changed.empty()) return "listed now";
+  return fmt::format("listed again: folder {} changed since the listing of {} ago",
+                     changed.native(), format_age(age));
+}
 
 Result<fs::path> index_file_in(const fs::path& cache, const fs::path& dataset,
                                const std::vector<std::string>& extensions) {
@@ -72,21 +111,50 @@ Result<OpenedIndex> open_saved_index(const IndexPlace& place, const ListingOptio
     file =
         file_name(place.cache, place.files ? fs::path() : place.dataset, options.extensions, list);
   std::error_code error;
-  if (!file.empty() && !place.revalidate && fs::exists(file, error)) {
-    auto index = DatasetIndex::load(file);
-    if (index) return OpenedIndex{std::move(*index), root, file, false, {}};
-    if (named) return tl::unexpected(std::move(index).error());
-  }
-  FORELOAD_TRY(DatasetIndex index, place.files ? index_file_list(*place.files, options)
-                                               : open_dataset(place.dataset, options));
+  const bool kept = !file.empty() && fs::exists(file, error);
+  if (named && !kept) FORELOAD_CHECK(check_output_file("the index", file));
+  ListingStart start{ListingFrom::folder, 0, file, {}};
   std::string warning;
+  std::optional<DatasetIndex> old;
+  if (kept && !place.revalidate) {
+    auto index = DatasetIndex::load(file);
+    if (!index && named && !DatasetIndex::outdated(file))
+      return tl::unexpected(std::move(index).error());
+    if (index) old = std::move(*index);
+  }
+  const auto use_old = [&] {
+    start.from = named ? ListingFrom::file : ListingFrom::cache;
+    start.changed.clear();
+    return OpenedIndex{std::move(*old), root, start, warning};
+  };
+  if (old) {
+    start.age = age_of(file);
+    const auto changed = list ? Result<std::optional<std::string>>(std::nullopt)
+                              : changed_folder(root, folders_of(*old), options);
+    if (!changed && changed.error().kind == ErrorKind::cancelled)
+      return tl::unexpected(changed.error());
+    if (!changed)
+      warning = fmt::format("{}; the listing of {} ago is used", changed.error().message,
+                            format_age(start.age));
+    if (!changed || !*changed) return use_old();
+    start.changed = (*changed)->empty() ? root : root / **changed;
+  }
+  auto index =
+      place.files ? index_file_list(*place.files, options) : open_dataset(place.dataset, options);
+  if (!index && old && index.error().kind == ErrorKind::unreadable) {
+    warning =
+        fmt::format("folder {} changed since the listing of {} ago, which is used all the same: {}",
+                    start.changed.native(), format_age(start.age), index.error().message);
+    return use_old();
+  }
+  if (!index) return tl::unexpected(std::move(index).error());
   if (!file.empty()) {
     if (!named) fs::create_directories(file.parent_path(), error);
-    auto saved = index.save(file);
+    auto saved = index->save(file);
     if (!saved && named) return tl::unexpected(std::move(saved).error());
     if (!saved) warning = std::move(saved).error().message;
   }
-  return OpenedIndex{std::move(index), root, std::move(file), true, std::move(warning)};
+  return OpenedIndex{std::move(*index), root, start, warning};
 }
 
 }  // namespace foreload

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The index of a data set, listed once and kept: in the file that the user names, otherwise in the
-// first disk cache. A second start then neither lists nor stats the samples. docs/engine.md says
-// what that can miss.
+// first disk cache. A second start then neither lists nor stats the samples; it only looks whether
+// a folder has changed, and lists again if one has. docs/engine.md says what that can miss.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "foreload/base/result.h"
@@ -25,12 +26,28 @@ struct IndexPlace {
   std::optional<FileList> files;  // the data set itself, where the program knows its files
 };
 
+enum class ListingFrom : uint8_t {
+  folder,  // listed now
+  cache,   // kept in a disk cache
+  file,    // kept in the file that the user named
+};
+std::string_view name_of(ListingFrom from);  // "listed", "cache", "file"
+
+// Where the names and sizes of the samples come from.
+struct ListingStart {
+  ListingFrom from = ListingFrom::folder;
+  double age = 0;                 // seconds since the one that is used, or was found, was made
+  std::filesystem::path file;     // where it is kept; empty: nowhere
+  std::filesystem::path changed;  // the folder for which it was made again; empty: it was not
+  // "listing from cache /x/y.index, 3 days old; revalidate lists again"
+  std::string text() const;
+};
+
 struct OpenedIndex {
   DatasetIndex index;
   std::filesystem::path root;  // where its samples are
-  std::filesystem::path file;  // where it is kept; empty: nowhere
-  bool listed = false;         // false: it was loaded
-  std::string warning;         // why it could not be kept in the cache; empty: it could
+  ListingStart start;
+  std::string warning;  // one line: why it could not be kept, or checked; empty: it could
 };
 
 // Where the index of a data set is kept below a cache folder. The name stands for the data set's
@@ -39,8 +56,9 @@ Result<std::filesystem::path> index_file_in(const std::filesystem::path& cache,
                                             const std::filesystem::path& dataset,
                                             const std::vector<std::string>& extensions);
 
-// Loads the index if it is kept, otherwise lists and keeps it. A file the user named must be whole
-// and writable; one in the cache that is damaged is made again. Fails as list_folder() and
+// Loads the index if it is kept and no folder has changed since, otherwise lists and keeps it. A
+// file the user named must be whole and writable; one in the cache that is damaged, or any of an
+// older version, is made again. Fails as list_folder() and
 // list_files() do, as DatasetIndex does for a named file, and with `invalid` if the data set is an
 // index file, which does not say where its samples are.
 Result<OpenedIndex> open_saved_index(const IndexPlace& place, const ListingOptions& options);

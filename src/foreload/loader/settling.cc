@@ -30,18 +30,26 @@ void settle_tiers(LoaderSettings& settings, const MachineProfile& machine, Loade
   for (const DiskBudget& disk : settings.disks) folders.push_back(disk.folder);
   // Ranks must come to the same plan, and each of them would measure something else.
   const MeasureDisk measure = settings.ranks == 1 ? &quick_disk_rate : MeasureDisk();
-  start.tiers.push_back({{}, settings.memory});
+  start.tiers.push_back({.folder = {}, .bytes = settings.memory, .why = settings.memory_why});
   std::vector<DiskBudget> sorted;
   for (const RankedDisk& disk : order_disks(folders, machine, measure)) {
     sorted.push_back(settings.disks[disk.number]);
-    start.tiers.push_back({sorted.back().folder, sorted.back().bytes, disk.rate, disk.from});
+    start.tiers.push_back({.folder = sorted.back().folder,
+                           .bytes = sorted.back().bytes,
+                           .rate = disk.rate,
+                           .speed_from = disk.from,
+                           .why = sorted.back().why});
   }
   settings.disks = std::move(sorted);
 }
 
-void cut_budgets(const Sizes& sizes, LoaderSettings& settings, LoaderStart& start) {
+uint64_t needed_bytes(const Sizes& sizes, const LoaderSettings& settings) {
   const uint64_t share = sizes.total() / settings.ranks + 2 * sizes.largest();
-  const uint64_t needed = settings.join ? std::min(share, sizes.total()) : sizes.total();
+  return settings.join ? std::min(share, sizes.total()) : sizes.total();
+}
+
+void cut_budgets(const Sizes& sizes, LoaderSettings& settings, LoaderStart& start) {
+  const uint64_t needed = needed_bytes(sizes, settings);
   settings.memory = std::min(settings.memory, needed);
   start.tiers.at(0).bytes = settings.memory;
   uint64_t left = needed;

@@ -23,8 +23,11 @@ uint64_t usual_staging(const LoaderSettings& settings, const Sizes& sizes);
 // Sorts the disks, the fastest first, and writes down the tiers.
 void settle_tiers(LoaderSettings& settings, const MachineProfile& machine, LoaderStart& start);
 
+// Bytes of samples that this rank can use caches for: all, or of ranks that are one cache its share
+// and room for what does not divide evenly.
+uint64_t needed_bytes(const Sizes& sizes, const LoaderSettings& settings);
+
 // Leaves of each budget what a data set of these sizes can use; disks that would hold nothing go.
-// Ranks that are one cache need their share each, and room for what does not divide evenly.
 // REQUIRES: settle_tiers() came before.
 void cut_budgets(const Sizes& sizes, LoaderSettings& settings, LoaderStart& start);
 

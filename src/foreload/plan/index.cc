@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -65,8 +66,8 @@ bool holds_table(const SectionPlace& place, uint64_t strings) {
 const char* flaw_in_sections(const IndexHeader& header) {
   const uint64_t size = header.file_bytes;
   // Everything counted takes at least a byte, so beyond this no sum of counts can overflow.
-  for (uint64_t count :
-       {header.objects, header.samples, header.parts, header.part_names, header.classes}) {
+  for (uint64_t count : {header.objects, header.samples, header.parts, header.part_names,
+                         header.classes, header.folders}) {
     if (count > size) return "it counts more than it has room for";
   }
   if (header.objects > UINT32_MAX) return "it has too many objects";
@@ -92,7 +93,9 @@ const char* flaw_in_sections(const IndexHeader& header) {
       holds(header.place(first_parts), plain ? 0 : header.samples + 1, sizeof(uint64_t)) &&
       holds(header.place(parts), header.parts, sizeof(StoredPart)) &&
       holds_table(header.place(part_names), header.part_names) &&
-      holds_table(header.place(class_names), header.classes);
+      holds_table(header.place(class_names), header.classes) &&
+      holds_table(header.place(folder_names), header.folders) &&
+      holds(header.place(folder_times), header.folders, sizeof(uint64_t));
   return right ? nullptr : "a section has the wrong size";
 }
 
@@ -128,7 +131,8 @@ const char* flaw_in_contents(const Storage& storage) {
     return "a name lies outside the names";
   }
   if (!table_fills(storage.part_names, header.part_names, header.place(part_names)) ||
-      !table_fills(storage.class_names, header.classes, header.place(class_names))) {
+      !table_fills(storage.class_names, header.classes, header.place(class_names)) ||
+      !table_fills(storage.folder_names, header.folders, header.place(folder_names))) {
     return "a name lies outside its table";
   }
   for (uint64_t i = 0; header.classes > 0 && i < header.samples; ++i) {
@@ -180,6 +184,9 @@ void DatasetIndex::Storage::find_sections() {
   part_names.text = reinterpret_cast<const char*>(part_names.places + header->part_names + 1);
   set(class_names.places, IndexSection::class_names);
   class_names.text = reinterpret_cast<const char*>(class_names.places + header->classes + 1);
+  set(folder_names.places, IndexSection::folder_names);
+  folder_names.text = reinterpret_cast<const char*>(folder_names.places + header->folders + 1);
+  set(folder_times, IndexSection::folder_times);
 }
 
 DatasetIndex::DatasetIndex(std::unique_ptr<Storage> storage) : storage_(std::move(storage)) {}
@@ -232,6 +239,17 @@ Result<DatasetIndex> DatasetIndex::load(const std::filesystem::path& file) {
     return cannot(ErrorKind::corrupt, flaw, "delete it and list the folder again");
   }
   return DatasetIndex(std::move(storage));
+}
+
+bool DatasetIndex::outdated(const std::filesystem::path& file) {
+  FileDescriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, offsetof(IndexHeader, version) + sizeof(IndexHeader::version)> start;
+  if (::read(in.get(), start.data(), start.size()) != static_cast<ssize_t>(start.size()) ||
+      std::memcmp(start.data(), kIndexMagic.data(), kIndexMagic.size()) != 0)
+    return false;
+  uint32_t version = 0;
+  std::memcpy(&version, start.data() + offsetof(IndexHeader, version), sizeof version);
+  return version < kIndexVersion;
 }
 
 Result<void> DatasetIndex::save(const std::filesystem::path& file) const {
@@ -320,6 +338,20 @@ uint64_t DatasetIndex::sample_size(uint64_t sample) const {
 std::string_view DatasetIndex::class_name(size_t label) const {
   assert(label < classes());
   return storage_->class_names[label];
+}
+
+size_t DatasetIndex::folders() const {
+  return storage_->header->folders;
+}
+
+std::string_view DatasetIndex::folder_name(size_t i) const {
+  assert(i < folders());
+  return storage_->folder_names[i];
+}
+
+uint64_t DatasetIndex::folder_time(size_t i) const {
+  assert(i < folders());
+  return storage_->folder_times[i];
 }
 
 }  // namespace foreload

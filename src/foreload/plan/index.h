@@ -41,6 +41,8 @@ class DatasetIndex {
   // not an index, is cut short, or fails its checksum or any bound. Nobody may change the file in
   // place while it is mapped; replacing it, as save() does, is fine.
   static Result<DatasetIndex> load(const std::filesystem::path& file);
+  // Whether the file is an index of a version that this foreload does not read any more.
+  static bool outdated(const std::filesystem::path& file);
   // Writes to a temporary file beside `file`, syncs, and renames, so that `file` is always a whole
   // index. Fails with `unreadable`.
   Result<void> save(const std::filesystem::path& file) const;
@@ -69,9 +71,15 @@ class DatasetIndex {
   size_t classes() const;
   std::string_view class_name(size_t label) const;  // REQUIRES: label < classes()
 
+  // Folders that were listed to find the objects, and when each was last changed then, in
+  // nanoseconds since 1970: what tells that the listing is out of date. None for a list of files.
+  size_t folders() const;
+  std::string_view folder_name(size_t i) const;  // REQUIRES: i < folders()
+  uint64_t folder_time(size_t i) const;          // REQUIRES: i < folders()
+
   // Says which samples these are: object names and how samples are cut out of them, in order.
-  // Leaves out sizes, versions and labels: a sample that changed is told by its version, so that
-  // one new file does not make every cached sample a stranger.
+  // Leaves out sizes, versions, labels and folders: a sample that changed is told by its version,
+  // so that one new file does not make every cached sample a stranger.
   Digest fingerprint() const;
   // Bytes of the index itself, in memory and on disk.
   uint64_t bytes() const;
@@ -95,6 +103,8 @@ class IndexBuilder {
   // Gives the next label, 0 for the first call, the name `name` and returns it. With no class
   // named, samples may have any label.
   uint32_t add_class(std::string_view name);
+  // A folder in which objects were found, relative to the data set's root.
+  void add_folder(std::string_view name, uint64_t time);
   // Fails with `invalid` beyond 2^32 - 1 objects, or 4 GiB of names in 65,536 objects.
   Result<uint32_t> add_object(std::string_view name, uint64_t size, uint64_t version);
   // Fails with `invalid` if there is no part, or a part lies outside its object or names an object

@@ -29,6 +29,8 @@ struct IndexBuilder::State {
   std::unordered_map<std::string, uint32_t> part_name_ids;
 
   std::vector<std::string> class_names;
+  std::vector<std::string> folder_names;
+  std::vector<uint64_t> folder_times;
 
   template <class PartOrStored>
   bool is_whole(const PartOrStored& part) const {
@@ -113,6 +115,11 @@ IndexBuilder::~IndexBuilder() = default;
 uint32_t IndexBuilder::add_class(std::string_view name) {
   state_->class_names.emplace_back(name);
   return static_cast<uint32_t>(state_->class_names.size() - 1);
+}
+
+void IndexBuilder::add_folder(std::string_view name, uint64_t time) {
+  state_->folder_names.emplace_back(name);
+  state_->folder_times.push_back(time);
 }
 
 Result<uint32_t> IndexBuilder::add_object(std::string_view name, uint64_t size, uint64_t version) {
@@ -212,6 +219,7 @@ Result<DatasetIndex> IndexBuilder::finish() {
 
   const std::vector<std::byte> part_names = string_table(state.part_names);
   const std::vector<std::byte> class_names = string_table(state.class_names);
+  const std::vector<std::byte> folder_names = string_table(state.folder_names);
   // In the order of IndexSection.
   const std::array<std::span<const std::byte>, kIndexSections> sections{
       bytes_of(state.object_sizes),
@@ -223,7 +231,9 @@ Result<DatasetIndex> IndexBuilder::finish() {
       bytes_of(state.first_parts),
       bytes_of(state.parts),
       part_names,
-      class_names};
+      class_names,
+      folder_names,
+      bytes_of(state.folder_times)};
 
   const Digest fingerprint = state.fingerprint();
   IndexHeader header{.magic = kIndexMagic,
@@ -235,6 +245,7 @@ Result<DatasetIndex> IndexBuilder::finish() {
                      .parts = state.parts.size(),
                      .part_names = state.part_names.size(),
                      .classes = state.class_names.size(),
+                     .folders = state.folder_names.size(),
                      .fingerprint_high = fingerprint.high,
                      .fingerprint_low = fingerprint.low,
                      .sections = {},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The index file as structs: a header of 256 bytes, then ten sections, each aligned to 8 bytes.
+// The index file as structs: a header of 296 bytes, then twelve sections, each aligned to 8 bytes.
 // An index in memory is the same bytes, built or mapped, so saving is a write and loading a map.
 // Private to DatasetIndex and IndexBuilder; docs/formats.md is the description for everybody else.
 #pragma once
@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "the index is used as 
 static_assert(sizeof(size_t) == 8, "an index may be larger than 4 GiB");
 
 inline constexpr std::array<char, 8> kIndexMagic{'F', 'L', 'I', 'N', 'D', 'E', 'X', '\n'};
-inline constexpr uint32_t kIndexVersion = 1;
+inline constexpr uint32_t kIndexVersion = 2;
 inline constexpr uint32_t kIndexPlain = 1;  // flag: sample i is the whole of object i
 inline constexpr uint64_t kIndexAlignment = 8;
 // So many objects share one 64-bit base, which lets each keep its name's place in 32 bits.
@@ -39,8 +39,10 @@ enum class IndexSection : size_t {
   parts,            // StoredPart per part; none if plain
   part_names,       // string table
   class_names,      // string table
+  folder_names,     // string table
+  folder_times,     // u64 per folder
 };
-inline constexpr size_t kIndexSections = 10;
+inline constexpr size_t kIndexSections = 12;
 
 struct SectionPlace {
   uint64_t offset;  // from the start of the file
@@ -57,6 +59,7 @@ struct IndexHeader {
   uint64_t parts;
   uint64_t part_names;
   uint64_t classes;
+  uint64_t folders;
   uint64_t fingerprint_high;
   uint64_t fingerprint_low;
   std::array<SectionPlace, kIndexSections> sections;
@@ -67,7 +70,7 @@ struct IndexHeader {
     return sections[static_cast<size_t>(section)];
   }
 };
-static_assert(sizeof(IndexHeader) == 256);
+static_assert(sizeof(IndexHeader) == 296);
 
 struct StoredPart {
   uint64_t offset;
@@ -142,6 +145,8 @@ struct DatasetIndex::Storage {
   const StoredPart* parts = nullptr;
   StringTable part_names;
   StringTable class_names;
+  StringTable folder_names;
+  const uint64_t* folder_times = nullptr;
 };
 
 }  // namespace foreload

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/text.h"
 #include "foreload/plan/feistel.h"
 #include "foreload/plan/torch_shuffle.h"
 
@@ -196,7 +197,8 @@ Result<OrderKind> parse_order_kind(std::string_view name) {
     if (name == name_of(kind)) return kind;
   }
   return fail(ErrorKind::invalid,
-              fmt::format("unknown order '{}': use torch, sequential or feistel", name));
+              fmt::format("unknown order '{}': use torch, sequential or feistel{}", name,
+                          did_you_mean(name, {"torch", "sequential", "feistel"})));
 }
 
 std::string_view name_of(OrderKind kind) {

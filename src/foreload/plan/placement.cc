@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/text.h"
+
 namespace foreload {
 
 Result<Capacities> Capacities::of(uint32_t ranks, std::vector<std::vector<Tier>> tiers) {
@@ -88,7 +90,8 @@ Result<PlacementKind> parse_placement_kind(std::string_view name) {
     if (name == name_of(kind)) return kind;
   }
   return fail(ErrorKind::invalid,
-              fmt::format("unknown placement '{}': use cover, independent or computed", name));
+              fmt::format("unknown placement '{}': use cover, independent or computed{}", name,
+                          did_you_mean(name, {"cover", "independent", "computed"})));
 }
 
 std::string_view name_of(PlacementKind kind) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/text.h"
 #include "foreload/sim/measured.h"
 #include "foreload/sim/rival.h"
 #include "foreload/sim/section.h"
@@ -165,7 +166,9 @@ void read_training(Section& section, const Folder& folder, TrainingSettings& tra
   if (!order.empty()) {
     const auto kind = parse_order_kind(order);
     if (!kind || *kind == OrderKind::given)
-      section.complain("order", fmt::format("is \"{}\": use torch, sequential or feistel", order));
+      section.complain("order",
+                       fmt::format("is \"{}\": use torch, sequential or feistel{}", order,
+                                   did_you_mean(order, {"torch", "sequential", "feistel"})));
     else
       training.order = *kind;
   }
@@ -187,10 +190,8 @@ void read_policies(Section& section, std::vector<std::string>& policies) {
   for (const Json& item : *list) {
     const std::string name = item.is_string() ? item.get<std::string>() : item.dump();
     if (std::ranges::find(known, name) == known.end()) {
-      const std::string near = nearest(name, known);
       return section.complain(
-          "policies", fmt::format("unknown policy '{}'{}", name,
-                                  near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+          "policies", fmt::format("unknown policy '{}'{}", name, did_you_mean(name, known)));
     }
     policies.push_back(name);
   }

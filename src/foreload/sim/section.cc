@@ -3,47 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "foreload/base/bytes.h"
+#include "foreload/base/text.h"
 
 namespace foreload::sim {
-namespace {
-
-// Letters to change, add or leave out to make one word of another.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-}  // namespace
-
-std::string nearest(std::string_view name, const std::vector<std::string>& names) {
-  size_t least = std::max<size_t>(3, name.size() / 2 + 1);
-  std::string found;
-  for (const std::string& known : names) {
-    // One that is a part of the other is near however long the rest is.
-    const bool part = name.size() >= 3 && known.size() >= 3 &&
-                      (known.find(name) != known.npos || name.find(known) != name.npos);
-    const size_t apart = part ? 1 : distance(name, known);
-    if (apart >= least) continue;
-    least = apart;
-    found = known;
-  }
-  return found;
-}
 
 Section::Section(const Json& json, std::string path, std::optional<Error>& error)
     : json_(json), path_(std::move(path)), error_(error) {

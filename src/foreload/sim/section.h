@@ -69,7 +69,4 @@ class Section {
   std::optional<Error> missing_;
 };
 
-// The name that differs least from `name`; empty if none is near.
-std::string nearest(std::string_view name, const std::vector<std::string>& names);
-
 }  // namespace foreload::sim

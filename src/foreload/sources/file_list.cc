@@ -230,7 +230,7 @@ Result<Listing> list_files(FileList found, const ListingOptions& options) {
     return fail(ErrorKind::cancelled,
                 fmt::format("listing of file list {} was cancelled", found.name));
   if (!done) return tl::unexpected(std::move(done).error());
-  return Listing{std::move(found.files), {}};
+  return Listing{std::move(found.files), {}, {}};
 }
 
 }  // namespace foreload

@@ -22,9 +22,11 @@
 
 #include "foreload/base/bytes.h"
 #include "foreload/base/files.h"
+#include "foreload/base/paths.h"
 #include "foreload/base/text.h"
 #include "foreload/sources/folder.h"
 #include "foreload/sources/parallel_loop.h"
+#include "foreload/sources/unsupported.h"
 
 namespace foreload {
 namespace {
@@ -38,10 +40,14 @@ struct Folder {
   std::vector<std::string> files;    // those with a wanted extension
   std::vector<std::string> folders;  // sub-folders, links to folders included
   std::vector<std::string> unsure;   // links, and whatever the file system gave no type for
-  uint64_t skipped = 0;              // files without a wanted extension
+  uint64_t time = 0;                 // of its last change, before it was read
+  Endings skipped;                   // of files without a wanted extension
 };
 
-// ASCII only, and no locale has a say in it.
+uint64_t nanoseconds(int64_t seconds, uint64_t rest) {
+  return static_cast<uint64_t>(seconds) * 1'000'000'000 + rest;
+}
+
 std::string join(std::string_view folder, std::string_view name) {
   if (folder.empty()) return std::string(name);
   return fmt::format("{}{}{}", folder, folder.ends_with('/') ? "" : "/", name);
@@ -63,7 +69,12 @@ class Lister {
 
   Result<Listing> list() {
     root_fd_ = ::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd_ < 0) return tl::unexpected(cannot_list(root_, errno));
+    if (root_fd_ < 0) {
+      const int error = errno;
+      std::string why = why_not_dataset(root_);
+      if (!why.empty()) return fail(ErrorKind::invalid, std::move(why));
+      return tl::unexpected(cannot_list(root_, error));
+    }
     FORELOAD_CHECK(find_folders());
     Listing listing;
     listing.classes = folders_.front().folders;
@@ -84,6 +95,7 @@ class Lister {
   int status_of(const std::string& path, unsigned mask, struct statx& status) const;
   Result<void> for_all(size_t count, const ParallelLoop::Item& item, size_t total_files) const;
   Error cannot_list(std::string_view folder, int error) const;
+  tl::unexpected<Error> no_samples() const;
   std::string wanted_files() const;
 
   const std::string root_;
@@ -127,7 +139,8 @@ Result<void> Lister::for_all(size_t count, const ParallelLoop::Item& item,
 Error Lister::cannot_list(std::string_view folder, int error) const {
   return {ErrorKind::unreadable,
           fmt::format("cannot list folder {}: {}; {}", folder, system_message(error),
-                      folder == root_ ? "check the path" : "make it readable, or remove it")};
+                      folder == root_ ? "check the path" + where_it_ends(root_)
+                                      : "make it readable, or remove it")};
 }
 
 std::string Lister::wanted_files() const {
@@ -187,6 +200,7 @@ std::optional<Error> Lister::read_folder(Folder& folder, const std::atomic<bool>
   }
   folder.device = status.st_dev;
   folder.inode = status.st_ino;
+  folder.time = nanoseconds(status.st_mtim.tv_sec, static_cast<uint64_t>(status.st_mtim.tv_nsec));
   for (const Folder* above = folder.parent; above != nullptr; above = above->parent) {
     if (above->device != folder.device || above->inode != folder.inode) continue;
     return Error{ErrorKind::invalid,
@@ -210,7 +224,7 @@ std::optional<Error> Lister::read_folder(Folder& folder, const std::atomic<bool>
     } else if (wanted(name)) {
       folder.files.emplace_back(name);
     } else {
-      ++folder.skipped;
+      ++folder.skipped[ending_of(name)];
     }
   }
   return std::nullopt;
@@ -250,7 +264,7 @@ Result<void> Lister::settle_unsure(size_t first, size_t last) {
     } else if (wanted(*question.name)) {
       folder.files.push_back(std::move(*question.name));
     } else {
-      ++folder.skipped;
+      ++folder.skipped[ending_of(*question.name)];
     }
   }
   return {};
@@ -266,22 +280,14 @@ Result<void> Lister::collect_files(Listing& listing) {
   std::sort(order.begin(), order.end(), [](const Folder* a, const Folder* b) {
     return std::tie(a->label, a->path) < std::tie(b->label, b->path);
   });
-  uint64_t skipped = 0;
   std::vector<bool> has_files(listing.classes.size());
   for (const Folder* folder : order) {
-    skipped += folder->skipped;
     for (const std::string& name : folder->files) {
       listing.files.push_back({join(folder->path, name), 0, 0, folder->label});
     }
     if (!flat && !folder->files.empty()) has_files[folder->label] = true;
   }
-  if (listing.files.empty()) {
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("cannot use folder {}: it holds no {} ({} files have other extensions); "
-                    "check the path, or give the extensions to take",
-                    root_, wanted_files(), format_count(skipped)));
-  }
+  if (listing.files.empty()) return no_samples();
   const auto empty = std::find(has_files.begin(), has_files.end(), false);
   if (empty != has_files.end()) {
     const auto others = std::count(empty + 1, has_files.end(), false);
@@ -292,8 +298,30 @@ Result<void> Lister::collect_files(Listing& listing) {
                     root_, listing.classes[static_cast<size_t>(empty - has_files.begin())],
                     others > 0 ? fmt::format(" (like {} others)", others) : "", wanted_files()));
   }
+  for (Folder& folder : folders_) listing.folders.push_back({std::move(folder.path), folder.time});
   folders_.clear();
   return {};
+}
+
+tl::unexpected<Error> Lister::no_samples() const {
+  Endings endings;
+  for (const Folder& folder : folders_) {
+    for (const auto& [ending, count] : folder.skipped) endings[ending] += count;
+  }
+  const size_t beside = folders_.front().files.size();
+  if (beside > 0)
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("cannot use folder {}: its {} sub-folders hold no {}, and the {} in "
+                    "the folder itself count only where it has no sub-folders; remove the "
+                    "sub-folders, or put the files into one folder per class",
+                    root_, folders_.front().folders.size(), wanted_files(), format_count(beside)));
+  std::string why = why_not_dataset(root_, endings);
+  if (!why.empty()) return fail(ErrorKind::invalid, std::move(why));
+  return fail(ErrorKind::invalid,
+              fmt::format("cannot use folder {}: it holds no {}, but {}; check the path, or say "
+                          "which files are samples (--extensions, extensions=)",
+                          root_, wanted_files(), most_frequent(endings)));
 }
 
 Result<void> Lister::measure(std::vector<ListedFile>& files) const {
@@ -322,6 +350,44 @@ const std::vector<std::string>& image_extensions() {
   static const std::vector<std::string> extensions{".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
                                                    ".pgm", ".tif",  ".tiff", ".webp"};
   return extensions;
+}
+
+Result<std::optional<std::string>> changed_folder(const std::filesystem::path& root,
+                                                  const std::vector<ListedFolder>& folders,
+                                                  const ListingOptions& options) {
+  constexpr size_t kMost = 10'000;
+  const size_t count = std::min(folders.size(), kMost);
+  std::atomic<size_t> first = SIZE_MAX;  // of those that changed
+  const ParallelLoop::Item item = [&](size_t i, const std::atomic<bool>&) -> std::optional<Error> {
+    const size_t number = i * folders.size() / count;
+    const ListedFolder& folder = folders[number];
+    const std::string path = join(root.native(), folder.name);
+    const auto begin = std::chrono::steady_clock::now();
+    struct statx status{};
+    const int error =
+        ::statx(AT_FDCWD, path.c_str(), 0, STATX_TYPE | STATX_MTIME, &status) == 0 ? 0 : errno;
+    if (options.operations) {
+      options.operations->count(Operation::stat, std::chrono::steady_clock::now() - begin, 0,
+                                error != 0);
+    }
+    // Without the root nothing can be listed again.
+    if (error != 0 && (folder.name.empty() || (error != ENOENT && error != ENOTDIR)))
+      return Error{ErrorKind::unreadable, fmt::format("cannot see whether folder {} changed: {}",
+                                                      path, system_message(error))};
+    if (error == 0 && S_ISDIR(status.stx_mode) &&
+        nanoseconds(status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec) == folder.time)
+      return std::nullopt;
+    size_t least = first;
+    while (number < least && !first.compare_exchange_weak(least, number)) continue;
+    return std::nullopt;
+  };
+  const ParallelLoop::Tick tick = [&options](size_t) {
+    return !options.progress || options.progress(0, 0);
+  };
+  ParallelLoop loop(count, item, tick);
+  FORELOAD_CHECK(loop.run(options.threads));
+  if (first == SIZE_MAX) return std::nullopt;
+  return folders[first].name;
 }
 
 Result<Listing> list_folder(const std::filesystem::path& root, const ListingOptions& options) {

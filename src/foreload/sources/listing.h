@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +41,23 @@ struct ListedFile {
   uint32_t label = 0;
 };
 
-struct Listing {
-  std::vector<ListedFile> files;     // in data-set order
-  std::vector<std::string> classes;  // by label; empty for a flat folder
+struct ListedFolder {
+  std::string name;   // relative to the root; empty: the root itself
+  uint64_t time = 0;  // of its last change, nanoseconds since 1970
 };
+
+struct Listing {
+  std::vector<ListedFile> files;      // in data-set order
+  std::vector<std::string> classes;   // by label; empty for a flat folder
+  std::vector<ListedFolder> folders;  // that were listed, the root first; none of a file list
+};
+
+// The first of the folders that is not as it was listed: something was added to it, removed from it
+// or renamed in it, or it is gone. Files that were changed in place do not show. Looks at 10,000
+// folders at most, evenly spread. Fails with `unreadable` if the root or a folder cannot be asked.
+Result<std::optional<std::string>> changed_folder(const std::filesystem::path& root,
+                                                  const std::vector<ListedFolder>& folders,
+                                                  const ListingOptions& options = {});
 
 // Fails with `unreadable` (naming the path and what the system said) if anything under the root
 // cannot be listed or stat'ed, `invalid` if no file matches or a class folder has none (as

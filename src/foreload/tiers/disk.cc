@@ -147,15 +147,20 @@ uint64_t disk_budget_for(uint64_t payload, uint64_t mean_size) {
   return most;
 }
 
-Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskSettings settings, Answered answered) {
+Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskSettings settings, Answered answered,
+                                                 DiskSharing* sharing) {
   FORELOAD_CHECK(check(settings));
+  FORELOAD_TRY(TakenSlots taken, take_slots(settings.folder, settings.member, settings.members,
+                                            std::min(settings.reserve, settings.budget)));
+  for (const DiskNeighbour& other : taken.others)
+    settings.budget -= std::min(settings.budget, other.bytes());
+  if (sharing != nullptr) *sharing = {taken.others, settings.budget};
+  if (settings.budget < kLeastBudget) return nullptr;
   if (settings.segment_bytes == 0) settings.segment_bytes = segment_bytes_for(settings.budget);
   // A small budget still needs several segments, or nothing could be won back piece by piece.
   settings.segment_bytes = std::min(settings.segment_bytes, settings.budget / 4);
-  FORELOAD_TRY(std::vector<Slot> slots,
-               take_slots(settings.folder, settings.member, settings.members));
   auto core =
-      std::make_shared<DiskCore>(std::move(settings), std::move(slots), std::move(answered));
+      std::make_shared<DiskCore>(std::move(settings), std::move(taken.own), std::move(answered));
   FORELOAD_TRY(const Leftovers leftovers, find_leftovers(*core));
   FORELOAD_CHECK(check_free_space(*core));
   auto tier = std::make_unique<SegmentedDiskTier>(core);

@@ -33,6 +33,8 @@ struct DiskSettings {
   std::filesystem::path folder;
   uint64_t budget = 0;  // bytes on disk, all files of this process below the folder together
   Digest fingerprint;   // of the data set
+  // Bytes on disk that it will come to, where that is known: neighbours leave it so much.
+  uint64_t reserve = 0;
   uint64_t form = 0;    // 0: raw bytes; else the hash of a deterministic transform
   uint32_t member = 0;  // which of the processes of this job on this node, and
   uint32_t members =
@@ -42,6 +44,19 @@ struct DiskSettings {
   bool direct_io = true;  // falls back by itself where the file system has none
   bool io_uring = true;   // falls back to threads where the system has none
   std::shared_ptr<Operations> operations;
+};
+
+// Another process, or another loader of this one, that uses the folder now and shares nothing.
+struct DiskNeighbour {
+  std::string host;       // empty: not known
+  uint64_t process = 0;   // 0: not known
+  uint64_t held = 0;      // bytes on disk
+  uint64_t reserved = 0;  // bytes on disk that it will come to
+  uint64_t bytes() const { return held > reserved ? held : reserved; }
+};
+struct DiskSharing {
+  std::vector<DiskNeighbour> others;
+  uint64_t budget = 0;  // what they leave of the one in the settings
 };
 
 // A sample that is on the disk already, as of opening.
@@ -90,8 +105,11 @@ class DiskTier {
 
   // Opens or makes the folder, finds what is there, and reclaims what is not wanted any more when
   // room is needed. Fails with `unreadable` if the folder cannot be used, `invalid` if the budget
-  // is too small for anything or larger than the disk's free space plus what is held.
-  static Result<std::unique_ptr<DiskTier>> open(DiskSettings settings, Answered answered);
+  // is too small for anything or larger than the disk's free space plus what is held. The budget is
+  // that of the folder: others who use it now, as far as they are the same member, come off it, and
+  // the tier is null if they leave nothing; `sharing`, if given, says who they are.
+  static Result<std::unique_ptr<DiskTier>> open(DiskSettings settings, Answered answered,
+                                                DiskSharing* sharing = nullptr);
   // Writes what is queued for half a second, answers the rest (`failed`), finishes the record being
   // written, syncs the index; within a second or little more. What the system has not given back by
   // then is answered `failed` from this thread, and its memory and its slot are held until it comes

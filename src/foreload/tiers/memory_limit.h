@@ -18,5 +18,7 @@ struct MemoryLimit {
 
 // The smallest limit that applies. `root` is where /proc and /sys are looked for, for tests.
 MemoryLimit memory_limit(const std::filesystem::path& root = "/");
+// The same, less what is in use in each group, page cache not counted.
+MemoryLimit memory_left(const std::filesystem::path& root = "/");
 
 }  // namespace foreload

@@ -13,6 +13,7 @@
 #include <charconv>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -64,12 +65,52 @@ bool same_file(int fd, int folder, const char* name) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
+std::optional<std::string> lock_text(int lock) {
+  std::array<char, 512> text{};
+  const ssize_t n = ::pread(lock, text.data(), text.size(), 0);
+  if (n < 0) return std::nullopt;
+  return std::string(text.data(), static_cast<size_t>(n));
+}
+
+// Whoever holds a slot wrote behind the first line: host, process, and bytes it will come to. One
+// process may hold several.
+void add_holder(const fs::path& slot, int lock, std::vector<DiskNeighbour>& others) {
+  DiskNeighbour found;
+  std::string text = lock_text(lock).value_or("");
+  std::istringstream line(text.erase(0, kLockText.size()));
+  std::string process;
+  std::string reserved;
+  line >> found.host >> process >> reserved;
+  found.process = whole_number(process).value_or(0);
+  found.reserved = whole_number(reserved).value_or(0);
+  std::error_code error;
+  for (fs::directory_iterator i(slot, error), end; !error && i != end; i.increment(error)) {
+    struct stat status{};
+    if (::stat(i->path().c_str(), &status) == 0)
+      found.held += static_cast<uint64_t>(status.st_blocks) * 512;
+  }
+  const auto known = std::find_if(others.begin(), others.end(), [&](const DiskNeighbour& other) {
+    return other.host == found.host && other.process == found.process;
+  });
+  if (known == others.end()) return others.push_back(std::move(found));
+  known->held += found.held;
+  known->reserved += found.reserved;
+}
+
+Result<void> write_holder(const Slot& slot, uint64_t reserve) {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const std::string text = fmt::format("{}{} {} {}\n", kLockText, host.data(), ::getpid(), reserve);
+  if (::pwrite(slot.lock.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
+      ::ftruncate(slot.lock.get(), static_cast<off_t>(text.size())) != 0)
+    return cannot_use(slot.path / "lock", errno);
+  return {};
+}
+
 bool foreign(const Slot& slot, const SlotFiles& files) {
-  std::array<char, 64> text{};
-  const ssize_t n = ::pread(slot.lock.get(), text.data(), text.size(), 0);
-  if (n < 0) return true;
-  const std::string_view found(text.data(), static_cast<size_t>(n));
-  if (found != kLockText.substr(0, found.size())) return true;
+  const auto text = lock_text(slot.lock.get());
+  // A process that ended at once may have written less than all of it.
+  if (!text || (!text->starts_with(kLockText) && !kLockText.starts_with(*text))) return true;
   for (const uint64_t number : files.segments) {
     const Descriptor file(
         ::openat(slot.folder.get(), segment_name(number).c_str(), O_RDONLY | O_CLOEXEC));
@@ -84,8 +125,9 @@ bool foreign(const Slot& slot, const SlotFiles& files) {
   return false;
 }
 
-// Nothing if the slot is somebody else's, or not to be touched.
-Result<std::optional<Slot>> take_slot(const fs::path& path, uint32_t number) {
+// Nothing if the slot is somebody else's, who is a neighbour then, or not to be touched.
+Result<std::optional<Slot>> take_slot(const fs::path& path, uint32_t number, uint64_t reserve,
+                                      std::vector<DiskNeighbour>& others) {
   if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return cannot_use(path, errno);
   Slot slot{number, path, {}, {}};
   slot.folder = Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -93,21 +135,21 @@ Result<std::optional<Slot>> take_slot(const fs::path& path, uint32_t number) {
   slot.lock = Descriptor(::openat(slot.folder.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!slot.lock) return cannot_use(path / "lock", errno);
   if (::flock(slot.lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return std::nullopt;
-    return cannot_use(path / "lock", errno);
+    if (errno != EWOULDBLOCK) return cannot_use(path / "lock", errno);
+    add_holder(path, slot.lock.get(), others);
+    return std::nullopt;
   }
   if (!same_file(slot.lock.get(), slot.folder.get(), "lock")) return std::nullopt;
   FORELOAD_TRY(const SlotFiles files, list_slot(slot));
   if (foreign(slot, files)) return std::nullopt;
-  if (::pwrite(slot.lock.get(), kLockText.data(), kLockText.size(), 0) !=
-      static_cast<ssize_t>(kLockText.size()))
-    return cannot_use(path / "lock", errno);
+  FORELOAD_CHECK(write_holder(slot, reserve));
   return slot;
 }
 
 }  // namespace
 
-Result<std::vector<Slot>> take_slots(const fs::path& folder, uint32_t member, uint32_t members) {
+Result<TakenSlots> take_slots(const fs::path& folder, uint32_t member, uint32_t members,
+                              uint64_t reserve) {
   const fs::path root = folder / "foreload-1";
   std::error_code error;
   fs::create_directories(root, error);
@@ -120,9 +162,11 @@ Result<std::vector<Slot>> take_slots(const fs::path& folder, uint32_t member, ui
         std::to_string(*number) == name)
       left.insert(static_cast<uint32_t>(*number));
   }
-  std::vector<Slot> slots;
+  TakenSlots taken;
+  std::vector<Slot>& slots = taken.own;
   for (uint32_t number = member; slots.empty() && number < kMostSlots; number += members) {
-    FORELOAD_TRY(std::optional<Slot> slot, take_slot(root / std::to_string(number), number));
+    FORELOAD_TRY(std::optional<Slot> slot,
+                 take_slot(root / std::to_string(number), number, reserve, taken.others));
     left.erase(number);
     if (slot) slots.push_back(std::move(*slot));
   }
@@ -134,10 +178,11 @@ Result<std::vector<Slot>> take_slots(const fs::path& folder, uint32_t member, ui
   }
   for (const uint32_t number : left) {
     // What cannot be read is not worth failing for: it is only left over.
-    auto slot = take_slot(root / std::to_string(number), number);
+    // What it will come to was written down for the first one.
+    auto slot = take_slot(root / std::to_string(number), number, 0, taken.others);
     if (slot && *slot) slots.push_back(std::move(**slot));
   }
-  return slots;
+  return taken;
 }
 
 std::string segment_name(uint64_t number) {

@@ -15,6 +15,7 @@
 
 #include "foreload/base/result.h"
 #include "foreload/tiers/descriptor.h"
+#include "foreload/tiers/disk.h"
 
 namespace foreload::disk_cache {
 
@@ -26,11 +27,17 @@ struct Slot {
   Descriptor lock;
 };
 
-// The slots of a member, the one to write to first. Makes folders that are missing. A slot with
-// files of another format is left alone. Fails with `unreadable`.
-// REQUIRES: member < members.
-Result<std::vector<Slot>> take_slots(const std::filesystem::path& folder, uint32_t member,
-                                     uint32_t members);
+struct TakenSlots {
+  std::vector<Slot> own;  // the one to write to first
+  // Of the same member of another job, or of another loader in this process: in use now.
+  std::vector<DiskNeighbour> others;
+};
+
+// The slots of a member. Makes folders that are missing. A slot with files of another format is
+// left alone. `reserve` is what this process will come to, written down for neighbours. Fails with
+// `unreadable`. REQUIRES: member < members.
+Result<TakenSlots> take_slots(const std::filesystem::path& folder, uint32_t member,
+                              uint32_t members, uint64_t reserve = 0);
 
 // Of a segment's file and its sidecar: "00000001.segment", "00000001.index".
 std::string segment_name(uint64_t number);
