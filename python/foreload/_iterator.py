@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from foreload._iteration import Place
+from foreload._run_log import samples_in
 
 if TYPE_CHECKING:
     from foreload._dataloader import DataLoader
@@ -34,6 +36,7 @@ class LoaderIterator:
             if self._turn is None:
                 self._turn, self._place, self._batches = loader._delivery.begin(loader._iteration)
                 loader._waits.begin(loader)
+                loader._log.begin(loader, self._place.epoch, self._batches)
             elif not loader._iteration.counts(self._turn):
                 raise RuntimeError(
                     "a newer iteration over this DataLoader has begun, which ends this one: use "
@@ -41,11 +44,15 @@ class LoaderIterator:
                 )
             received = None
             if self._received < self._batches:
+                asked = time.perf_counter()
                 with loader._waits.waiting():
                     received = self._next_batch()
             if received is None:
                 self._end()
                 raise StopIteration
+            single = loader.batch_size is None and loader.batch_sampler is None
+            samples = 1 if single else samples_in(received[0])
+            loader._log.batch(loader, time.perf_counter() - asked, samples)
             self._received += 1
             last = self._received == self._batches
             consumed = loader._lists.consumed(self._place, self._received, last)
@@ -71,6 +78,7 @@ class LoaderIterator:
         assert self._turn is not None
         loader._iteration.ended(self._turn)
         loader._waits.end(loader)
+        loader._log.end(loader)
 
     def __len__(self) -> int:
         return len(self._loader)

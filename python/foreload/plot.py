@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import foreload
+from foreload._run_files import Refusal
 from foreload.plot_simulation import NotASimulation, draw_simulation, is_simulation
 
 if TYPE_CHECKING:
@@ -31,10 +32,6 @@ NOWHERE_COLOUR = "#dcdcdc"
 READ_COLOURS = ("#2f7d5b", "#8fc7a2", "#d9793b")  # own copy, other ranks, source
 BAR_HEIGHT = 0.6  # of the distance between bars
 HISTOGRAM_COLOURS = ("#1f5a91", "#d9793b", "#2f7d5b", "#8a5a9e", "#7a7a7a")
-
-
-class Refusal(Exception):
-    """Why nothing was drawn, in one line."""
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,8 @@ int run_program(int argc, char** argv) {
   app.set_version_flag("--version", std::string("foreload ") + version());
   app.require_subcommand(1);
   app.footer(
-      "foreload plot draws what --json prints, foreload report makes a page of run files. Sizes "
-      "are written 2GiB, 2GB, 512MiB, 100KiB "
-      "or 12345B.");
+      "foreload plot draws what --json prints, foreload report makes a page of run files, foreload "
+      "watch shows a running job. Sizes are written 2GiB, 2GB, 512MiB, 100KiB or 12345B.");
   const std::map<std::string, Run> verbs{{"advise", add_advise(app)},
                                          {"launch", add_launch(app)},
                                          {"make-images", add_make_images(app)},
@@ -54,7 +53,7 @@ int run_program(int argc, char** argv) {
                                          {"simulate", add_simulate(app)}};
   if (argc > 1 && argv[1][0] != '-' && !verbs.contains(argv[1]))
     return complain(fmt::format("unknown verb '{}': use advise, launch, make-images, order, plan, "
-                                "plot, probe, read, report or simulate",
+                                "plot, probe, read, report, simulate or watch",
                                 argv[1]),
                     kBadInput);
   try {
