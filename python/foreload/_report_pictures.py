@@ -375,7 +375,7 @@ def _rate_curve(run: Run, in_samples: bool) -> list[tuple[float, float, float]]:
     least = run.seconds / 60
     for epoch in run.epochs:
         ends = [(0.0, 0)]
-        for time, delivered, samples in epoch.curve or [(epoch.seconds, epoch.bytes, epoch.samples)]:
+        for time, delivered, samples in epoch.curve:
             if time - ends[-1][0] >= least:
                 ends.append((time, samples if in_samples else delivered))
         last = (epoch.seconds, epoch.samples if in_samples else epoch.bytes)

@@ -79,6 +79,8 @@ Json summed_epochs(const std::vector<Json>& reports) {
     for (size_t r = 1; r < reports.size(); ++r) {
       if (reports[r].is_null()) continue;
       const Json& other = reports[r]["epochs"][e];
+      // What held up the slowest rank held up the job.
+      if (other["seconds"] > sum["seconds"]) sum["verdict"] = other["verdict"];
       for (const char* key : {"samples", "bytes", "same_host_bytes"})
         add_to<uint64_t>(sum[key], other[key]);
       for (const auto& [place, bytes] : other["from"].items())
@@ -90,6 +92,36 @@ Json summed_epochs(const std::vector<Json>& reports) {
     epochs.push_back(std::move(sum));
   }
   return epochs;
+}
+
+double seconds_of(const Json& report) {
+  double seconds = 0;
+  for (const Json& epoch : report["epochs"]) seconds += epoch["seconds"].get<double>();
+  return seconds;
+}
+
+// What each rank lost, and which ranks are lost themselves, one line each.
+std::vector<std::string> losses_of_job(const std::vector<Json>& reports) {
+  std::vector<std::string> losses;
+  for (size_t r = 0; r < reports.size(); ++r) {
+    if (reports[r].is_null()) {
+      losses.push_back(fmt::format("rank {} was lost", r));
+      continue;
+    }
+    for (const Json& loss : reports[r]["verdict"]["losses"])
+      losses.push_back(fmt::format("rank {}: {}", r, loss.get<std::string>()));
+  }
+  return losses;
+}
+
+// That of the slowest rank, with what all of them lost.
+Json verdict_of_job(const std::vector<Json>& reports) {
+  const Json* slowest = &reports[0];
+  for (const Json& report : reports)
+    if (!report.is_null() && seconds_of(report) > seconds_of(*slowest)) slowest = &report;
+  Json verdict = (*slowest)["verdict"];
+  verdict["losses"] = losses_of_job(reports);
+  return verdict;
 }
 
 }  // namespace
@@ -132,6 +164,7 @@ Json report_of_job(const std::vector<Json>& reports) {
     job["peak_rss_bytes"] = std::max(job["peak_rss_bytes"].get<uint64_t>(),
                                      reports[r]["peak_rss_bytes"].get<uint64_t>());
   }
+  job["verdict"] = verdict_of_job(reports);
   job["ranks"] = reports;
   return job;
 }
@@ -158,6 +191,16 @@ void print_ranks(const std::vector<Json>& reports) {
           epoch.value("digest", std::string()));
     }
   }
+  for (size_t e = 0; e < reports[0]["epochs"].size(); ++e) {
+    size_t slowest = 0;
+    auto epoch_of = [&reports, e](size_t r) -> const Json& { return reports[r]["epochs"][e]; };
+    for (size_t r = 1; r < reports.size(); ++r)
+      if (!reports[r].is_null() && epoch_of(r)["seconds"] > epoch_of(slowest)["seconds"])
+        slowest = r;
+    fmt::print("epoch {}: rank {}, the slowest, {}\n", epoch_of(slowest)["epoch"].get<uint64_t>(),
+               slowest, epoch_of(slowest)["verdict"]["text"].get<std::string>());
+  }
+  for (const std::string& loss : losses_of_job(reports)) fmt::print("lost: {}\n", loss);
 }
 
 }  // namespace foreload::cli

@@ -26,7 +26,7 @@ std::vector<nlohmann::ordered_json> gather_reports(Rendezvous& rendezvous, uint3
 // are those of the slowest), and all of them as "ranks". REQUIRES: the first is not null.
 nlohmann::ordered_json report_of_job(const std::vector<nlohmann::ordered_json>& reports);
 
-// One line for each epoch and rank.
+// One line for each epoch and rank, then what held up the slowest in each epoch, and what was lost.
 void print_ranks(const std::vector<nlohmann::ordered_json>& reports);
 
 }  // namespace foreload::cli

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "foreload/base/bytes.h"
@@ -29,6 +30,7 @@
 #include "foreload/loader/start_report.h"
 #include "foreload/metrics/run_record.h"
 #include "foreload/sources/shaped.h"
+#include "foreload/verdict/verdict.h"
 
 namespace foreload::cli {
 namespace {
@@ -170,16 +172,53 @@ void print_epoch(const EpochStats& epoch, const std::string& digest) {
   auto from = [&epoch](From where) {
     return format_bytes(epoch.from_bytes[static_cast<size_t>(where)]);
   };
+  const Verdict verdict = judge(epoch.figures);
   fmt::print(
       "epoch {}: {:.2f} s, {:.0f} samples/s, {:.1f} MB/s; from memory {}, disk {}, source {}; "
-      "waited "
-      "{:.1f} %, batch wait p50 {:.2f} ms, p99 {:.2f} ms, max {:.2f} ms{}\n",
+      "batch wait p50 {:.2f} ms, p99 {:.2f} ms, max {:.2f} ms{}; {}{}{}\n",
       epoch.epoch, epoch.seconds, static_cast<double>(epoch.samples) / seconds,
       static_cast<double>(epoch.bytes) / seconds / 1e6, from(From::memory), from(From::disk),
-      from(From::source), 100 * epoch.wait_seconds / seconds,
-      milliseconds(epoch.waits.quantile(0.5)), milliseconds(epoch.waits.quantile(0.99)),
-      milliseconds(epoch.waits.largest()), digest.empty() ? "" : "; digest " + digest);
+      from(From::source), milliseconds(epoch.waits.quantile(0.5)),
+      milliseconds(epoch.waits.quantile(0.99)), milliseconds(epoch.waits.largest()),
+      digest.empty() ? "" : "; digest " + digest, verdict.text,
+      verdict.losses.empty() ? "" : "; lost: ", fmt::join(verdict.losses, ", "));
   std::fflush(stdout);
+}
+
+// Says on standard error what was lost in an epoch, each kind once; of tiers and ranks, which stay
+// lost, those that were not told before.
+class LossTeller {
+ public:
+  explicit LossTeller(std::string who) : who_(std::move(who)) {}
+  void tell(EpochFigures figures) {
+    const size_t tiers = figures.lost_tiers.size(), peers = figures.dead_peers.size();
+    forget_first(figures.lost_tiers, tiers_);
+    forget_first(figures.dead_peers, peers_);
+    tiers_ = tiers;
+    peers_ = peers;
+    for (const std::string& line : losses_of(figures))
+      fmt::print(stderr, "foreload: warning: {}epoch {}: {}\n", who_, figures.epoch, line);
+  }
+
+ private:
+  template <class List>
+  static void forget_first(List& list, size_t count) {
+    list.erase(list.begin(), list.begin() + static_cast<ptrdiff_t>(std::min(count, list.size())));
+  }
+
+  std::string who_;
+  size_t tiers_ = 0;
+  size_t peers_ = 0;
+};
+
+// Samples that the run did without, for its last line.
+std::string skipped_text(const EngineStats& stats) {
+  constexpr size_t kNames = 5;
+  if (stats.skipped_samples == 0) return "";
+  const size_t shown = std::min(kNames, stats.skipped.size());
+  return fmt::format("; {} samples were skipped: {}{}", format_count(stats.skipped_samples),
+                     fmt::join(stats.skipped.begin(), stats.skipped.begin() + shown, ", "),
+                     stats.skipped_samples > shown ? ", ..." : "");
 }
 
 // Budgets are the node's: its ranks share them.
@@ -252,6 +291,7 @@ Result<int> run_read(const ReadOptions& options) {
 
   Json report{{"epochs", Json::array()}};
   std::optional<double> first_batch_seconds;
+  LossTeller losses(ranks > 1 ? fmt::format("rank {}, ", rank) : "");
   uint64_t step = 0;
   for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
     DeliveryDigest digest;
@@ -284,6 +324,7 @@ Result<int> run_read(const ReadOptions& options) {
     if (record)
       FORELOAD_CHECK(record->end_epoch(report["epochs"].back().dump(), to_json(loader->stats()),
                                        Clock::now()));
+    if (!options.json) losses.tell(stats.figures);
     if (!options.json && !rendezvous) print_epoch(stats, hex);
   }
   const LoaderStats stats = loader->stats();
@@ -306,10 +347,10 @@ Result<int> run_read(const ReadOptions& options) {
     fmt::print("{}\n", report.dump(2));
   else
     fmt::print(
-        "{}{}; listing {:.2f} s, first batch after {:.2f} s, peak memory {}\n", stats.source,
+        "{}{}; listing {:.2f} s, first batch after {:.2f} s, peak memory {}{}\n", stats.source,
         rendezvous ? fmt::format("; peers over {} ({})", start.transport, start.transport_why) : "",
         stats.listing_seconds, report["first_batch_seconds"].get<double>(),
-        format_bytes(report["peak_rss_bytes"].get<uint64_t>()));
+        format_bytes(report["peak_rss_bytes"].get<uint64_t>()), skipped_text(stats.engine));
   return 0;
 }
 

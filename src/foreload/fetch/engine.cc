@@ -59,6 +59,8 @@ Engine::Engine(EngineParts parts)
       ahead_(parts_.plan->sizes().samples()),
       tier_lost_(parts_.tiers.size()),
       loads_(parts_.tiers.size() + 2, StageLoad(start_)),
+      disks_load_(start_),
+      peers_load_(start_),
       hands_(std::make_unique<Hands>(parts_.hands)),
       computing_(std::make_unique<Hands>(1)) {
   if (parts_.peers) stats_.peers.resize(parts_.plan->job().ranks);
@@ -200,6 +202,10 @@ void Engine::set_stages() {
              policy_.waiting_for_tier(tier));
   const Hands::Load hands = hands_->load();
   set(loads_.size() - 1, "hands", hands.running, hands.waiting, parts_.hands, 0);
+  disks_load_.set(now, disk_jobs_.size(), 0);
+  stats_.disks = disks_load_.totals();
+  peers_load_.set(now, asked_, 0);
+  stats_.peer_requests = peers_load_.totals();
   if (!parts_.trace) return;
   parts_.trace->value("source in flight", now, source.in_flight());
   parts_.trace->value("source limit", now, source.limit());
@@ -330,6 +336,10 @@ void Engine::end_read(uint64_t request, ReadEnd end) {
       ++stats_.source_samples;
     } else if (from_tier) {
       ahead_[pending.sample] = false;
+      if (!parts_.tiers[pending.origin.number].memory) {
+        std::lock_guard lock(mutex_);
+        stats_.disk_bytes += parts_.plan->sizes()[pending.sample];
+      }
     }
     if (pending.place.batch == kNoBatch) {
       arrived_[request] = std::move(pending.memory);

@@ -129,10 +129,13 @@ struct EngineStats {
   PolicyTotals policy;
   StagingTotals staging;
   std::vector<StageStats> stages;
+  StageTotals disks;           // all together; reads, writes and what peers asked for
+  StageTotals peer_requests;   // to all ranks together
   uint64_t ready_batches = 0;  // waiting for the loop, now
   uint64_t abandoned_reads = 0;
   uint64_t source_bytes = 0;  // all that was read, also what nobody took in the end
   uint64_t source_samples = 0;
+  uint64_t disk_bytes = 0;  // read from disk caches for batches
   // Counted as from the source in batches, but read for another place: the sample was on its way
   // already, or stands in for a bad one.
   uint64_t copied_source_bytes = 0;
@@ -321,6 +324,9 @@ class Engine {
   std::vector<MemoryJob> memory_reads_;  // of this round
   std::vector<bool> tier_lost_;
   std::vector<StageLoad> loads_;  // source, tiers, hands
+  StageLoad disks_load_;
+  StageLoad peers_load_;
+  uint64_t asked_ = 0;  // of peers, not answered yet
 
   // Between the loop and the consumer.
   mutable std::mutex mutex_;

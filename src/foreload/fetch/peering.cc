@@ -117,6 +117,7 @@ bool PeerStats::any() const {
 
 void Engine::count_peer_read(const Pending& pending, ReadEnd end) {
   const bool in_place = pending.origin.kind == Origin::Kind::neighbour;
+  if (pending.from == From::peer) --asked_;
   if (pending.origin.kind != Origin::Kind::peer && !in_place) return;
   if (pending.origin.number == kNoOwner) return;  // no neighbour had it
   const uint64_t size = parts_.plan->sizes()[pending.sample];

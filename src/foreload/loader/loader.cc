@@ -6,12 +6,20 @@
 
 #include <fmt/format.h>
 
+#include "foreload/loader/figures.h"
 #include "foreload/loader/opening.h"
 
 namespace foreload {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Between two looks at the engine's counters within an epoch.
+constexpr std::chrono::milliseconds kCountersAge{100};
+
+double seconds_between(SteadyTime begin, SteadyTime end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
 
 }  // namespace
 
@@ -56,7 +64,12 @@ Result<std::optional<Batch>> Loader::next(std::optional<SteadyTime> until) {
   if (given_ == 0) {
     epoch_stats_ = {};
     epoch_stats_.epoch = epoch_;
-    if (!epoch_begin_) epoch_begin_ = begin;
+    epoch_stats_.figures = stats_.figures;
+    epoch_stats_.figures.epoch = epoch_;
+    if (!epoch_begin_) {
+      epoch_begin_ = begin;
+      at_epoch_begin_ = engine_->stats();
+    }
   }
   if (given_ >= batches_in(epoch_)) {
     given_batches_.erase(epoch_);
@@ -69,18 +82,49 @@ Result<std::optional<Batch>> Loader::next(std::optional<SteadyTime> until) {
   const auto end = Clock::now();
   waiting_since_.reset();
   ++given_;
-  epoch_stats_.waits.add(end - begin);
-  epoch_stats_.wait_seconds += std::chrono::duration<double>(end - begin).count();
-  epoch_stats_.seconds = std::chrono::duration<double>(end - *epoch_begin_).count();
-  if (given_ == batches_in(epoch_)) epoch_begin_ = end;
-  ++epoch_stats_.batches;
-  epoch_stats_.samples += batch.samples.size();
-  for (size_t i = 0; i < kFroms; ++i) {
-    epoch_stats_.bytes += batch.from_bytes[i];
-    epoch_stats_.from_bytes[i] += batch.from_bytes[i];
-    epoch_stats_.from_samples[i] += batch.from_samples[i];
-  }
+  count(batch, begin, end);
   return std::optional<Batch>(std::move(batch));
+}
+
+void Loader::count(const Batch& batch, SteadyTime asked, SteadyTime received) {
+  EpochStats& stats = epoch_stats_;
+  const double waited = seconds_between(asked, received);
+  stats.waits.add(received - asked);
+  stats.wait_seconds += waited;
+  stats.seconds = seconds_between(*epoch_begin_, received);
+  ++stats.batches;
+  stats.samples += batch.samples.size();
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < kFroms; ++i) {
+    bytes += batch.from_bytes[i];
+    stats.from_bytes[i] += batch.from_bytes[i];
+    stats.from_samples[i] += batch.from_samples[i];
+  }
+  stats.bytes += bytes;
+  stats.figures.seconds = stats.seconds;
+  stats.figures.waited = stats.wait_seconds;
+  stats.figures.samples = stats.samples;
+  stats.figures.bytes = stats.bytes;
+  {
+    const std::lock_guard lock(run_mutex_);
+    if (!run_begin_) {
+      run_begin_ = asked;
+      run_.first_wait = waited;
+      stats.figures.first_wait = waited;
+    }
+    run_.seconds = seconds_between(*run_begin_, received);
+    run_.waited += waited;
+    run_.samples += batch.samples.size();
+    run_.bytes += bytes;
+  }
+  const bool last = given_ == batches_in(epoch_);
+  if (!last && received - counters_read_ < kCountersAge) return;
+  counters_read_ = received;
+  EngineStats now = engine_->stats();
+  set_counters(at_epoch_begin_, now, stats_.figures, stats.figures);
+  if (!last) return;
+  epoch_begin_ = received;
+  at_epoch_begin_ = std::move(now);
 }
 
 Result<void> Loader::give_list(std::vector<uint64_t> samples, std::vector<uint64_t> batch_ends) {
@@ -122,6 +166,15 @@ void Loader::seek(uint64_t epoch, uint64_t start) {
 LoaderStats Loader::stats() const {
   LoaderStats stats = stats_;
   stats.engine = engine_->stats();
+  {
+    const std::lock_guard lock(run_mutex_);
+    stats.figures.seconds = run_.seconds;
+    stats.figures.waited = run_.waited;
+    stats.figures.first_wait = run_.first_wait;
+    stats.figures.samples = run_.samples;
+    stats.figures.bytes = run_.bytes;
+  }
+  set_counters({}, stats.engine, stats_.figures, stats.figures);
   return stats;
 }
 

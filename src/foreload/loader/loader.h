@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@
 #include "foreload/metrics/trace.h"
 #include "foreload/plan/plan.h"
 #include "foreload/sources/folder.h"
+#include "foreload/verdict/verdict.h"
 
 namespace foreload {
 
@@ -137,10 +139,12 @@ struct EpochStats {
   std::array<uint64_t, kFroms> from_samples{};
   double wait_seconds = 0;
   DurationHistogram waits;  // of single batches
+  EpochFigures figures;     // for judge(); the engine's counters are at most 0.1 s old
 };
 
 struct LoaderStats {
   EngineStats engine;
+  EpochFigures figures;  // of the whole run, for judge()
   LoaderStart start;
   double listing_seconds = 0;
   double plan_seconds = 0;
@@ -198,6 +202,14 @@ class Loader {
   std::optional<SteadyTime> epoch_begin_;
   std::optional<SteadyTime> waiting_since_;  // the call of next() that is not answered yet
   EpochStats epoch_stats_;
+
+  void count(const Batch& batch, SteadyTime asked, SteadyTime received);
+
+  EngineStats at_epoch_begin_;
+  SteadyTime counters_read_;
+  mutable std::mutex run_mutex_;  // guards the next two
+  EpochFigures run_;              // what the loop's thread counts
+  std::optional<SteadyTime> run_begin_;
 };
 
 }  // namespace foreload

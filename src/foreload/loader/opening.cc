@@ -9,6 +9,7 @@
 
 #include "foreload/base/cpus.h"
 #include "foreload/loader/catalog.h"
+#include "foreload/loader/figures.h"
 #include "foreload/loader/memory_need.h"
 #include "foreload/loader/saved_index.h"
 #include "foreload/loader/settling.h"
@@ -164,6 +165,7 @@ class Opening {
   std::shared_ptr<Operations> source_operations_ = std::make_shared<Operations>();
   std::shared_ptr<Operations> disk_operations_ = std::make_shared<Operations>();
   MachineProfile machine_;
+  MemoryLimit memory_limit_;
   std::filesystem::path root_;  // where the samples are
   std::optional<Sizes> sizes_;  // until they are the plan's
   std::vector<Held> held_;      // by this rank
@@ -184,8 +186,8 @@ Result<void> Opening::find_samples() {
   stats_.index_bytes = index().bytes();
   FORELOAD_TRY(sizes_, Sizes::of(index()));
   if (settings_.staging == 0) settings_.staging = usual_staging(settings_, *sizes_);
-  return check_memory({settings_.memory, settings_.staging, stats_.index_bytes},
-                      memory_limit(settings_.system_root));
+  memory_limit_ = memory_limit(settings_.system_root);
+  return check_memory({settings_.memory, settings_.staging, stats_.index_bytes}, memory_limit_);
 }
 
 Result<void> Opening::open_disks() {
@@ -338,6 +340,7 @@ void Opening::settle_policy() {
   // Ranks that do not talk may be anywhere.
   const auto local = static_cast<uint32_t>(1 + neighbours_.ranks.size());
   settle_limiters(settings_, machine_, root_, local, stats_.start, policy);
+  stats_.figures = lasting_figures(settings_, parts_, stats_.start, local, memory_limit_.bytes);
 }
 
 }  // namespace

@@ -98,11 +98,13 @@ std::string to_json(const EpochStats& epoch, const std::string& digest) {
               {"p99", milliseconds(epoch.waits.quantile(0.99))},
               {"max", milliseconds(epoch.waits.largest())}}}};
   if (!digest.empty()) json["digest"] = digest;
+  json["verdict"] = Json::parse(to_json(judge(epoch.figures)));
   return json.dump();
 }
 
 std::string to_json(const LoaderStats& stats) {
-  const Json json{{"listing_seconds", stats.listing_seconds},
+  const Json json{{"verdict", Json::parse(to_json(judge(stats.figures)))},
+                  {"listing_seconds", stats.listing_seconds},
                   {"listed", stats.listed},
                   {"plan_seconds", stats.plan_seconds},
                   {"index_bytes", stats.index_bytes},
@@ -115,6 +117,7 @@ std::string to_json(const LoaderStats& stats) {
                   {"copied_source_bytes", stats.engine.copied_source_bytes},
                   {"source_concurrency", stats.engine.stages.at(0).limit},
                   {"stages", stages_json(stats.engine.stages)},
+                  {"peer_requests", {{"busy_seconds", stats.engine.peer_requests.busy_seconds}}},
                   {"source_operations", operations_json(*stats.source_operations)},
                   {"disk_operations", operations_json(*stats.disk_operations)},
                   {"retries", stats.engine.policy.retries},

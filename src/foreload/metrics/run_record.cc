@@ -140,6 +140,9 @@ void RunRecord::Counters::read_run(const RecordJson& stats) {
       add(name, busy, came(name.c_str()));
     }
   }
+  if (const auto asked = stats.find("peer_requests");
+      asked != stats.end() && asked->is_object() && number_of(*asked, "busy_seconds") > 0)
+    add("network", number_of(*asked, "busy_seconds"), came("peer"));
   if (stats.contains("transform_seconds"))
     add("transform",
         number_of(stats, "transform_seconds") / std::max(1.0, number_of(stats, "threads")), 0);
