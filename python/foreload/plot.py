@@ -252,8 +252,13 @@ def _draw_counts(axes: Axes, plans: Sequence[Figures]) -> None:
     axes.locator_params(axis="x", integer=True)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
-    if not same:
-        axes.legend(frameon=False)
+    if not same:  # below the axes, as beside it
+        axes.legend(
+            frameon=False,
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.18),
+            ncols=min(3, len(counted)),
+        )
 
 
 def _span(histogram: Sequence[float]) -> tuple[int, int]:
