@@ -77,8 +77,8 @@ class LoaderIterator:
             loader._delivery.engine.finish(self._place.epoch)
         assert self._turn is not None
         loader._iteration.ended(self._turn)
-        loader._waits.end(loader)
         loader._log.end(loader)
+        loader._waits.end(loader)
 
     def __len__(self) -> int:
         return len(self._loader)

@@ -68,6 +68,8 @@ footer { color: var(--quiet); font-size: 0.85rem; margin-top: 2rem; }
 
 
 def _seconds(seconds: float) -> str:
+    if seconds < 0.1:
+        return f"{1e3 * seconds:.3g} ms"
     if seconds < 100:
         return f"{seconds:.3g} s"
     if seconds < 6000:
@@ -99,10 +101,6 @@ def _about(run: Run) -> str:
     return html.escape("; ".join(part for part in parts if part))
 
 
-def _first_upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _card(run: Run, longest: float) -> str:
     """The verdict; bars of what-if are drawn against `longest` seconds."""
     last = run.epochs[-1]
@@ -110,10 +108,10 @@ def _card(run: Run, longest: float) -> str:
     head, _, rest = last.verdict.text.partition("; ")
     parts = [
         f'<p class="name">{html.escape(run.name)}</p>',
-        f'<p class="verdict">{html.escape(_first_upper(head))}</p>',
+        f'<p class="verdict">{html.escape(head[:1].upper() + head[1:])}</p>',
     ]
     if rest:
-        parts.append(f'<p class="more">{html.escape(_first_upper(rest))}</p>')
+        parts.append(f'<p class="more">{html.escape(rest)}</p>')
     parts.append(_share(last))
     if worst is not last and worst.verdict.waited > last.verdict.waited + 0.1:
         text = f"Epoch {worst.number} {worst.verdict.text}"

@@ -147,7 +147,7 @@ def test_the_verdict_comes_first_then_what_would_help_then_pictures(
     text = words_of(page)
     wanted = (
         "Waited 25 % for the source (2 KB/s)",
-        "Memory would help",
+        "memory would help",
         'memory="1GiB": 1 s, 2 times as fast',
         "2 samples were skipped: <x>",
         "Where bytes came from",
