@@ -11,12 +11,13 @@ import html
 import io
 import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import foreload
-from foreload._run_files import PLACES, Epoch, Run
+from foreload._run_files import PLACES, Epoch, Moment, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,6 +122,19 @@ def _most(values: Iterable[float]) -> float:
     return 1.05 * max([*values, 1e-9])
 
 
+def _unit(seconds: float) -> tuple[float, str]:
+    """In which so much time is easy to read."""
+    for least, name in ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 3 * least:
+            return least, name
+    return 1.0, "seconds"
+
+
+def _bar_width(runs: Sequence[Run]) -> float:
+    """Of bars for epochs: many overlap a little, since gaps would shimmer."""
+    return 0.8 if max(len(run.epochs) for run in runs) <= 60 else 1.15
+
+
 def _epoch_axis(axes: Axes, runs: Sequence[Run]) -> None:
     """The same epochs in all runs."""
     numbers = [epoch.number for run in runs for epoch in run.epochs]
@@ -156,7 +170,14 @@ def _sources(runs: Sequence[Run]) -> Picture | None:
         for place in used:
             heights = [epoch.placed[place] / MB for epoch in run.epochs]
             name = "other ranks" if place == "peer" else place
-            axes.bar(numbers, heights, bottom=bottom, color=PLACE_COLOURS[place], label=name)
+            axes.bar(
+                numbers,
+                heights,
+                width=_bar_width(runs),
+                bottom=bottom,
+                color=PLACE_COLOURS[place],
+                label=name,
+            )
             bottom = [below + height for below, height in zip(bottom, heights, strict=True)]
         _dress(axes, "epoch", "MB")
         axes.set_ylim(0, _most(amounts))
@@ -181,17 +202,17 @@ def _say(axes: Axes, text: str) -> None:
 
 def _times(runs: Sequence[Run]) -> Picture | None:
     longest = _most(epoch.seconds for run in runs for epoch in run.epochs)
+    unit, unit_name = _unit(longest)
 
     def draw(axes: Axes, run: Run) -> None:
         numbers = [epoch.number for epoch in run.epochs]
-        waiting = [epoch.seconds * epoch.wait_share for epoch in run.epochs]
-        working = [
-            epoch.seconds - waited for epoch, waited in zip(run.epochs, waiting, strict=True)
-        ]
-        axes.bar(numbers, working, color=WORK_COLOUR, label="the loop at work")
-        axes.bar(numbers, waiting, bottom=working, color=WAIT_COLOUR, label="the loop waiting")
-        _dress(axes, "epoch", "seconds")
-        axes.set_ylim(0, longest)
+        waiting = [epoch.seconds * epoch.wait_share / unit for epoch in run.epochs]
+        working = [epoch.seconds * (1 - epoch.wait_share) / unit for epoch in run.epochs]
+        width = _bar_width(runs)
+        axes.bar(numbers, working, width, color=WORK_COLOUR, label="the loop at work")
+        axes.bar(numbers, waiting, width, working, color=WAIT_COLOUR, label="the loop waiting")
+        _dress(axes, "epoch", unit_name)
+        axes.set_ylim(0, longest / unit)
         _epoch_axis(axes, runs)
         _legend_above(axes, 2)
 
@@ -260,24 +281,26 @@ Span = tuple[float, float, dict[str, float]]  # begin, end, share of it by stage
 
 def _spans(run: Run) -> list[Span]:
     """How busy stages were from when to when; "waited" is the loop's wait."""
+    ats = [moment.at for moment in run.moments]
     spans: list[Span] = []
+
+    def add(begin: float, moments: Sequence[Moment]) -> None:
+        for moment in moments:
+            busy = {name: stage.busy for name, stage in moment.stages.items()}
+            spans.append((begin, moment.at, busy | {"waited": moment.waited}))
+            begin = moment.at
+
     for epoch in run.epochs:
         end = epoch.begin + epoch.seconds
-        at = epoch.begin
-        last = {name: stage.busy for name, stage in epoch.stages.items()}
-        last["waited"] = epoch.wait_share
-        for moment in run.moments:
-            if epoch.begin < moment.at <= end:
-                last = {name: stage.busy for name, stage in moment.stages.items()}
-                last["waited"] = moment.waited
-                spans.append((at, moment.at, last))
-                at = moment.at
-        spans.append((at, end, last))  # what came after the last moment was little
-    for moment in run.moments:  # of an epoch under way
-        begin = spans[-1][1]
-        if moment.at > begin:
-            now = {name: stage.busy for name, stage in moment.stages.items()}
-            spans.append((begin, moment.at, now | {"waited": moment.waited}))
+        inside = run.moments[bisect_right(ats, epoch.begin) : bisect_right(ats, end)]
+        add(epoch.begin, inside)
+        if inside:  # what came after the last moment was short
+            spans.append((inside[-1].at, end, spans[-1][2]))
+        else:
+            whole = {name: stage.busy for name, stage in epoch.stages.items()}
+            spans.append((epoch.begin, end, whole | {"waited": epoch.wait_share}))
+    last = spans[-1][1]
+    add(last, run.moments[bisect_right(ats, last) :])  # of an epoch under way
     return spans
 
 
@@ -304,8 +327,9 @@ def _stages(runs: Sequence[Run]) -> Picture | None:
     order = [name for name in STAGE_ORDER if name in found]
     rows = ["waited", *order, *sorted(found - set(order))]
     last = max(run.seconds for run in runs)
+    unit, unit_name = _unit(last)
     bins = 240
-    edges = [last * i / bins for i in range(bins + 1)]
+    edges = [last / unit * i / bins for i in range(bins + 1)]
     svgs = []
     for i, (run, spans) in enumerate(zip(runs, series, strict=True)):
         figure = _figure(0.7 + 0.55 * len(rows))
@@ -317,17 +341,17 @@ def _stages(runs: Sequence[Run]) -> Picture | None:
                 axes.stairs(heights, edges, fill=True, color=colour)
             else:
                 _say(axes, "not known, or not there")
-            _mark_epochs(axes, run)
+            _mark_epochs(axes, run, unit)
             axes.set_ylim(0, 100)
             axes.set_yticks([0, 100], ["0", "100 %"], fontsize=7.5)
-            axes.set_xlim(0, last)
+            axes.set_xlim(0, last / unit)
             label = "loop waits" if name == "waited" else STAGE_NAMES.get(name, name)
             axes.set_ylabel(label, rotation=0, ha="right", va="center", color=TEXT_COLOUR)
             axes.yaxis.set_label_coords(-0.1, 0.5)
             axes.spines[["top", "right"]].set_visible(False)
             axes.spines[["left", "bottom"]].set_color("#888888")
             axes.tick_params(colors=TEXT_COLOUR)
-        grid[-1].set_xlabel("seconds since the start", color=TEXT_COLOUR)
+        grid[-1].set_xlabel(f"{unit_name} since the start", color=TEXT_COLOUR)
         svgs.append(svg_of(figure, f"stages{i}", f"Stages over time: {run.name}"))
     return Picture(
         "Stages over time",
@@ -337,9 +361,9 @@ def _stages(runs: Sequence[Run]) -> Picture | None:
     )
 
 
-def _mark_epochs(axes: Axes, run: Run) -> None:
+def _mark_epochs(axes: Axes, run: Run, unit: float) -> None:
     for epoch in run.epochs[1:] if len(run.epochs) <= 50 else []:
-        axes.axvline(epoch.begin, color="#888888", linewidth=0.6, linestyle=":")
+        axes.axvline(epoch.begin / unit, color="#888888", linewidth=0.6, linestyle=":")
 
 
 def _rates(runs: Sequence[Run]) -> Picture | None:
@@ -350,21 +374,23 @@ def _rates(runs: Sequence[Run]) -> Picture | None:
         return None
     rates = [rate for curve in curves for _, _, rate in curve]
     last = max(run.seconds for run in runs)
+    unit, unit_name = _unit(last)
     drawn = iter(curves)
 
     def draw(axes: Axes, run: Run) -> None:
         times: list[float] = []
         heights: list[float] = []
         for begin, end, rate in next(drawn):
-            gap = bool(times) and begin > times[-1] + 1e-3
+            begin, end = begin / unit, end / unit
+            gap = bool(times) and begin > times[-1] + 1e-3 / unit
             times += [math.nan, begin, end] if gap else [begin, end]
             heights += [math.nan, rate, rate] if gap else [rate, rate]
         axes.plot(times, heights, color=LINE_COLOUR, linewidth=1.6)
-        _mark_epochs(axes, run)
-        _dress(axes, "seconds since the start", "samples/s" if in_samples else "MB/s")
-        axes.set_xlim(0, last)
+        _mark_epochs(axes, run, unit)
+        _dress(axes, f"{unit_name} since the start", "samples/s" if in_samples else "MB/s")
+        axes.set_xlim(0, last / unit)
         axes.set_ylim(0, _most(rates))
-        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
 
     return _drawn(runs, "Throughput of the loop", "What the loop got, over time.", draw)
 

@@ -237,6 +237,8 @@ def parse_run(file: str, name: str, text: str) -> Run:
                 f"cannot read {file}: it is a run file of format {version}, this foreload knows "
                 f"formats {' and '.join(map(str, FORMATS))}"
             )
+        for key in ("samples", "bytes", "rank", "ranks"):
+            int(about.get(key) or 0)
         moments = sorted(
             (Moment.of(record) for record in rest if record.get("kind") == "moment"),
             key=lambda moment: moment.at,

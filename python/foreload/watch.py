@@ -339,7 +339,7 @@ def _run(argv: Sequence[str] | None) -> None:
         follower.update()
     if arguments.once or not sys.stdout.isatty():
         for follower in followers:
-            print(Figures(follower, time.time()).line())
+            sys.stdout.write(Figures(follower, time.time()).line() + "\n")
         return
     _follow(followers, " ".join(arguments.runs), 1.0)
 
