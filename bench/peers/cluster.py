@@ -136,7 +136,8 @@ def _epochs(run_file: Path, rank: int) -> list[Json]:
     file = run_file.with_name(f"{run_file.name}.{rank}")
     if not file.exists():
         return []
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()[1:]]
+    lines = map(json.loads, file.read_text("utf-8").splitlines())
+    return [line for line in lines if line.get("kind") == "epoch"]
 
 
 def right_digests(result: Result, data: DataSet, ranks: int, seed: int = 0) -> bool:

@@ -302,8 +302,8 @@ def picture(decode: Runs, slow: Runs, file: Path) -> None:
     right.set_title("Seconds an epoch from 60 MB/s")
     right.set_xlabel("epoch")
     right.locator_params(axis="x", integer=True)
-    if slow:
-        right.legend(frameon=False)
+    if slow:  # below the axes, where no bars are
+        right.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)

@@ -286,11 +286,10 @@ def draw(rows: list[Row], out: Path) -> None:
     from matplotlib import pyplot
 
     def save(name: str) -> None:
-        pyplot.tight_layout()
         pyplot.savefig(out / name, metadata={"Date": None})
         pyplot.close()
 
-    _, axes = pyplot.subplots(1, len(DATA_SETS), figsize=(11, 3.4))
+    figure, axes = pyplot.subplots(1, len(DATA_SETS), figsize=(11, 3.4), layout="constrained")
     for axis, data in zip(axes, DATA_SETS, strict=True):
         own = [row for row in rows if row.data is data]
         ranks = [row.ranks for row in own]
@@ -300,10 +299,10 @@ def draw(rows: list[Row], out: Path) -> None:
         axis.set_title(data.name)
         axis.set_xlabel("ranks")
     axes[0].set_ylabel("seconds")
-    axes[0].legend()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save("scale_epochs.svg")
 
-    _, axis = pyplot.subplots(figsize=(6, 3.4))
+    _, axis = pyplot.subplots(figsize=(8, 3.4), layout="constrained")
     for data in DATA_SETS:
         own = [row for row in rows if row.data is data]
         ranks = [row.ranks for row in own]
@@ -313,7 +312,12 @@ def draw(rows: list[Row], out: Path) -> None:
     axis.loglog(RANKS, [COMPUTE * ranks / 1e9 for ranks in RANKS], "k:", label="consumed")
     axis.set_xlabel("ranks")
     axis.set_ylabel("GB/s from the source")
-    axis.legend(title="solid: first epoch, dashed: later")
+    axis.legend(
+        title="solid: first epoch,\ndashed: later ones",
+        frameon=False,
+        loc="upper left",
+        bbox_to_anchor=(1.01, 1.0),
+    )
     save("scale_source.svg")
 
 

@@ -10,6 +10,7 @@ foreload.DataLoader   batches of images for a training loop, as torch's DataLoad
 foreload.transforms   what is done to images on their way
 foreload.Cache        memory and disk that several loaders share
 foreload.progress     a progress bar around a loader
+foreload.record       a record of how another loader does, to compare
 foreload.open_dataset the samples of the caches, for torch's own DataLoader
 foreload.compat       the ways in which other loaders are used
 """
@@ -32,6 +33,7 @@ from foreload._plan import plan
 from foreload._progress import progress
 from foreload._python_transform import TransformError
 from foreload._reader import Reader
+from foreload._run_log import record
 from foreload._served import ServedDataset, open_dataset
 
 __all__ = [
@@ -55,5 +57,6 @@ __all__ = [
     "plan",
     "progress",
     "read_index",
+    "record",
     "transforms",
 ]

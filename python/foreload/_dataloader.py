@@ -32,6 +32,7 @@ from foreload._pipeline import Pipeline
 from foreload._python_transform import SampleMaker
 from foreload._ranks import find_ranks
 from foreload._reading_lists import ReadingLists
+from foreload._run_log import RunLog, run_file_of
 from foreload._samplers import OrderSampler
 from foreload._state import Identity, load_state, read_state, save_state, write_state
 from foreload._torch_arguments import (
@@ -110,6 +111,8 @@ class DataLoader:
             same order.
         join_timeout: Seconds to wait for the other ranks at the start.
         peer_timeout: Seconds of silence until another rank is given up.
+        run_file: Write a record of the run there, for `foreload report` and `foreload watch`; of
+            several ranks each to RUN_FILE.RANK.
     """
 
     @suggests_keywords
@@ -160,6 +163,7 @@ class DataLoader:
         transport: str = "auto",
         join_timeout: float = 60.0,
         peer_timeout: float = 10.0,
+        run_file: str | os.PathLike[str] | None = None,
     ) -> None:
         self._core: Core | None = None
         check_torch_arguments(
@@ -174,6 +178,7 @@ class DataLoader:
         self._process = os.getpid()
         self._lock = threading.Lock()
         ranks = self._ranks = find_ranks(rank, world_size)
+        record = run_file_of(run_file, ranks.rank, ranks.count)
         self.dataset = dataset
         self.generator = generator
         self.seed = seed_of(seed, generator)
@@ -299,6 +304,7 @@ class DataLoader:
             self._feed,
         )
         self._notices = Notices()
+        self._log = RunLog(record, self._about(last_epoch))
         _open.add(self)
 
     # How the loop sees it.
@@ -400,6 +406,36 @@ class DataLoader:
         figures = self._witness.epoch()
         self._notices.waiting(figures, judge(figures), stacklevel)
         self._notices.losses(self._witness.run(), stacklevel)
+
+    def report(
+        self, path: str | os.PathLike[str], beside: Sequence[str | os.PathLike[str]] = ()
+    ) -> None:
+        """Write a page about the run so far; needs matplotlib. docs/report.md says what it shows.
+
+        Args:
+            path: The page, like "page.html".
+            beside: Run files to compare with, those of `foreload.record()` for instance.
+        """
+        from foreload.report import write_page
+
+        write_page(path, self._log.text(self), "this run", beside)
+
+    def _about(self, epochs: int | None) -> dict[str, Any]:
+        """The first line of a run file."""
+        core = self._check_usable()
+        return {
+            "made_by": "foreload.DataLoader",
+            "dataset": self._samples.folder or type(self.dataset).__name__,
+            "samples": core.samples,
+            "bytes": core.bytes,
+            "seed": self.seed,
+            "batch_size": self._lists.batch_size,
+            "epochs": epochs,
+            "rank": self._ranks.rank,
+            "ranks": self._ranks.count,
+            "threads": self.num_workers,
+            "tiers": json.loads(core.start_json()).get("tiers", []),
+        }
 
     def __repr__(self) -> str:
         if self._core is None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from foreload._iteration import Place
+from foreload._run_log import samples_in
 
 if TYPE_CHECKING:
     from foreload._dataloader import DataLoader
@@ -36,6 +37,7 @@ class LoaderIterator:
                 self._turn, self._place, self._batches = loader._delivery.begin(loader._iteration)
                 loader._waits.begin(asked)
                 loader._witness.begin_epoch()
+                loader._log.begin(loader, self._place.epoch, self._batches)
             elif not loader._iteration.counts(self._turn):
                 raise RuntimeError(
                     "a newer iteration over this DataLoader has begun, which ends this one: use "
@@ -48,6 +50,9 @@ class LoaderIterator:
             if received is None:
                 self._end()
                 raise StopIteration
+            single = loader.batch_size is None and loader.batch_sampler is None
+            samples = 1 if single else samples_in(received[0])
+            loader._log.batch(loader, loader._waits.last, samples)
             self._received += 1
             last = self._received == self._batches
             consumed = loader._lists.consumed(self._place, self._received, last)
@@ -73,6 +78,7 @@ class LoaderIterator:
         assert self._turn is not None
         loader._iteration.ended(self._turn)
         loader._waits.end()
+        loader._log.end(loader)
         loader._tell(stacklevel=4)
 
     def __len__(self) -> int:

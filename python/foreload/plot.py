@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import foreload
 from foreload._arguments import path_of
+from foreload._run_files import Refusal
 from foreload.plot_simulation import NotASimulation, draw_simulation, is_simulation
 
 if TYPE_CHECKING:
@@ -32,10 +33,6 @@ NOWHERE_COLOUR = "#dcdcdc"
 READ_COLOURS = ("#2f7d5b", "#8fc7a2", "#d9793b")  # own copy, other ranks, source
 BAR_HEIGHT = 0.6  # of the distance between bars
 HISTOGRAM_COLOURS = ("#1f5a91", "#d9793b", "#2f7d5b", "#8a5a9e", "#7a7a7a")
-
-
-class Refusal(Exception):
-    """Why nothing was drawn, in one line."""
 
 
 @dataclass(frozen=True)
@@ -256,8 +253,13 @@ def _draw_counts(axes: Axes, plans: Sequence[Figures]) -> None:
     axes.locator_params(axis="x", integer=True)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
-    if not same:
-        axes.legend(frameon=False)
+    if not same:  # below the axes, as beside it
+        axes.legend(
+            frameon=False,
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.18),
+            ncols=min(3, len(counted)),
+        )
 
 
 def _span(histogram: Sequence[float]) -> tuple[int, int]:

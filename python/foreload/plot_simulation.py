@@ -12,12 +12,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = (
-    "#8a8a8a", "#b0413e", "#d9793b", "#c9a227", "#e0c36a", "#8a5a9e",
-    "#7fb3d5", "#4a8ab8", "#6b8e4e", "#1f5a91", "#2f7d5b",
-)  # fmt: skip
-STALL_COLOUR = "#d9793b"
-COMPUTE_COLOUR = "#2f7d5b"
+# One for each policy, the same in every picture; what nobody here knows gets one of the others.
+POLICY_COLOURS = {
+    "lower_bound": "#8a8a8a",
+    "naive": "#b0413e",
+    "staging_pool": "#d9793b",
+    "deepio_ordered": "#c9a227",
+    "deepio_opportunistic": "#e0c36a",
+    "parallel_staging": "#8a5a9e",
+    "lbann_dynamic": "#7fb3d5",
+    "lbann_preloading": "#4a8ab8",
+    "locality_aware": "#6b8e4e",
+    "nopfs": "#2f7d5b",
+    "foreload": "#1f5a91",
+}
+OTHER_COLOURS = ("#5f4b3a", "#c46a9b", "#3aa6a0", "#444444")
+LINES = ("-", "--", ":", "-.")
+MARKERS = ("o", "s", "^", "D", "v")
+WAITING = 0.35  # how pale waiting is drawn
 UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 UNITS |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
@@ -83,17 +95,21 @@ def draw_simulation(file: str, document: dict[str, Any]) -> Figure:
     return figure
 
 
-def _colour(policy: str, runs: list[Run]) -> str:
-    names = list(dict.fromkeys(run.policy for run in runs))
-    return COLOURS[(len(COLOURS) - len(names) + names.index(policy)) % len(COLOURS)]
+def colour_of(policy: str, runs: list[Run]) -> str:
+    """A policy's colour, whatever else is in the picture."""
+    if policy in POLICY_COLOURS:
+        return POLICY_COLOURS[policy]
+    others = [run.policy for run in runs if run.policy not in POLICY_COLOURS]
+    return OTHER_COLOURS[list(dict.fromkeys(others)).index(policy) % len(OTHER_COLOURS)]
 
 
 def _draw_times(axes: Axes, runs: list[Run]) -> None:
     places = range(len(runs))
     stalled = [run.seconds * run.stall_fraction for run in runs]
     computed = [run.seconds - stall for run, stall in zip(runs, stalled, strict=True)]
-    axes.barh(places, computed, height=0.65, color=COMPUTE_COLOUR, label="computing")
-    axes.barh(places, stalled, height=0.65, left=computed, color=STALL_COLOUR, label="waiting")
+    colours = [colour_of(run.policy, runs) for run in runs]
+    axes.barh(places, computed, height=0.65, color=colours)
+    axes.barh(places, stalled, height=0.65, left=computed, color=colours, alpha=WAITING)
     longest = max(run.seconds for run in runs)
     for place, run in zip(places, runs, strict=True):
         axes.text(run.seconds + 0.01 * longest, place, f"{run.seconds:,.4g}", va="center", size=8)
@@ -101,9 +117,8 @@ def _draw_times(axes: Axes, runs: list[Run]) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, 1.13 * longest)
     axes.set_xlabel("seconds")
-    axes.set_title("Time of the job")
+    axes.set_title("Time of the job: computing dark, waiting pale")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right")
 
 
 def _draw_stalls(axes: Axes, runs: list[Run]) -> None:
@@ -111,7 +126,7 @@ def _draw_stalls(axes: Axes, runs: list[Run]) -> None:
         if not run.stalls or run.policy == "lower_bound":
             continue
         ends, shares = zip(*run.stalls, strict=True)
-        colour = _colour(run.policy, runs)
+        colour = colour_of(run.policy, runs)
         axes.step(
             (0.0, *ends),
             (100 * shares[0], *(100 * share for share in shares)),
@@ -126,7 +141,12 @@ def _draw_stalls(axes: Axes, runs: list[Run]) -> None:
     axes.set_ylim(0, 102)
     axes.set_xlim(left=0)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, ncols=2)
+    _legend_beside(axes)
+
+
+def _legend_beside(axes: Axes) -> None:
+    """To the right of the axes, where no data are."""
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0))
 
 
 def number_of(value: Any) -> float | None:
@@ -145,14 +165,22 @@ def _draw_sweep(axes: Axes, runs: list[Run], swept: list[str]) -> None:
     values = list(dict.fromkeys(str(run.set[key]) for run in runs))
     numbers = [number_of(run.set[key]) for run in runs]
     numeric = all(number is not None for number in numbers)
-    curves: dict[str, list[tuple[float, float]]] = {}
+    curves: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for run, number in zip(runs, numbers, strict=True):
-        name = ", ".join([run.policy, *(f"{other} = {run.set[other]}" for other in others)])
+        case = ", ".join(f"{other} = {run.set[other]}" for other in others)
         x = number if numeric and number is not None else float(values.index(str(run.set[key])))
-        curves.setdefault(name, []).append((x, run.seconds))
-    for i, (name, points) in enumerate(curves.items()):
+        curves.setdefault((run.policy, case), []).append((x, run.seconds))
+    cases = list(dict.fromkeys(case for _, case in curves))
+    for (policy, case), points in curves.items():
         xs, ys = zip(*sorted(points), strict=True)
-        axes.plot(xs, ys, marker="o", color=COLOURS[-1 - i % len(COLOURS)], label=name)
+        axes.plot(
+            xs,
+            ys,
+            marker=MARKERS[cases.index(case) % len(MARKERS)],
+            color=colour_of(policy, runs),
+            linestyle=LINES[cases.index(case) % len(LINES)],
+            label=", ".join(filter(None, [policy, case])),
+        )
     ticks = sorted({x for points in curves.values() for x, _ in points})
     if numeric:
         labels = {number: str(run.set[key]) for run, number in zip(runs, numbers, strict=True)}
@@ -167,4 +195,4 @@ def _draw_sweep(axes: Axes, runs: list[Run], swept: list[str]) -> None:
     axes.set_ylabel("seconds")
     axes.set_title("Time of the job")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8)
+    _legend_beside(axes)

@@ -1,316 +1,291 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One page about finished runs: `foreload report RUN.jsonl [MORE.jsonl ...] --out report.html`.
+"""One page about runs: `foreload report RUN.jsonl [MORE.jsonl ...] --out report.html`.
 
-The input is what `foreload read --run-file` wrote. The page stands for itself: pictures are in it
-as SVG, nothing is loaded from anywhere and nothing runs in the browser.
+The input are run files. The page stands for itself: pictures are in it as SVG, nothing is loaded
+from anywhere and nothing runs in the browser. The verdict comes first, then what it rests on.
 """
 
 from __future__ import annotations
 
 import html
-import io
-import json
-import math
+import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import foreload
 from foreload._arguments import path_of
-from foreload.plot import Parser, Refusal
+from foreload._report_pictures import MB, Picture, pictures
+from foreload._run_files import PLACES, Epoch, Refusal, Run, parse_run, read_run
+from foreload.plot import Parser
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-FORMAT = 1  # of the run file
-PLACES = ("memory", "disk", "peer", "source")
-PLACE_COLOURS = {
-    "memory": "#1f5a91",
-    "disk": "#6fa8d6",
-    "peer": "#8fc7a2",
-    "source": "#d9793b",
-}
-COMPUTE_COLOUR = "#2f7d5b"
-WAIT_COLOUR = "#d9793b"
-RUN_COLOURS = ("#1f5a91", "#d9793b", "#2f7d5b", "#8a5a9e", "#7a7a7a", "#b0413e")
-MB = 1e6
+ROWS = 40  # of a table
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
-       padding: 0 1rem; }
-h1, h2 { font-weight: 600; }
-svg { width: 100%; height: auto; }
-table { border-collapse: collapse; margin: 1rem 0; }
-th, td { text-align: right; padding: 0.2rem 0.8rem; border-bottom: 1px solid #ddd; }
+:root { --ink: #222; --quiet: #666; --line: #ddd; --wait: #c8553d; --work: #a9bccf;
+        --run: #1f5a91; }
+* { box-sizing: border-box; }
+body { font: 16px/1.5 system-ui, "Liberation Sans", Arial, sans-serif; color: var(--ink);
+       background: #fff; max-width: 80rem; margin: 0 auto; padding: 1.2rem 1rem; }
+h1 { font-size: 1rem; font-weight: 600; color: var(--quiet); margin: 0 0 1rem; }
+h2 { font-size: 1.1rem; font-weight: 600; margin: 0; }
+p { margin: 0.2rem 0; }
+.row, .sections { display: grid; gap: 1.2rem 2rem; grid-template-columns: minmax(0, 1fr); }
+@media (min-width: 56rem) {
+  .two > .row, .two > section > .row, .one > .sections {
+    grid-template-columns: repeat(2, minmax(0, 1fr)); }
+}
+section { margin-top: 1.6rem; }
+.sections { margin-top: 1.6rem; }
+.sections section { margin-top: 0; }
+figure { margin: 0.4rem 0 0; }
+figcaption { font-weight: 600; font-size: 0.9rem; color: var(--run); overflow-wrap: anywhere; }
+svg { display: block; width: 100%; height: auto; max-width: 46rem; }
+svg text { font-family: system-ui, "Liberation Sans", Arial, sans-serif !important; }
+.card { border: 1px solid var(--line); border-top: 4px solid var(--run); border-radius: 4px;
+        padding: 0.9rem 1.1rem; overflow-wrap: anywhere; }
+.name { font-weight: 600; color: var(--run); }
+.quiet { color: var(--quiet); font-size: 0.9rem; }
+.verdict { font-size: 1.65rem; line-height: 1.25; font-weight: 600; margin: 0.4rem 0 0.1rem; }
+.more { font-size: 1.05rem; margin-bottom: 0.6rem; }
+.share { display: flex; height: 0.9rem; border-radius: 2px; overflow: hidden;
+         margin: 0.5rem 0 0.2rem; }
+.share .waited { background: var(--wait); }
+.share .worked { background: var(--work); flex: 1; }
+.helps { margin: 0.8rem 0 0; }
+.helps h3, .losses h3 { font-size: 0.9rem; font-weight: 600; margin: 0 0 0.2rem; }
+.help { margin: 0.35rem 0; }
+.bar { height: 0.6rem; background: var(--run); border-radius: 2px; min-width: 2px; }
+.bar.now { background: #888; }
+.losses { margin-top: 0.8rem; color: #a3200d; }
+.losses ul { margin: 0; padding-left: 1.2rem; }
+.table { overflow-x: auto; }
+table { border-collapse: collapse; margin: 0.3rem 0 0.8rem; font-size: 0.9rem; }
+th, td { text-align: right; padding: 0.15rem 0.6rem; border-bottom: 1px solid var(--line);
+         white-space: nowrap; }
 th { font-weight: 600; }
-footer { color: #777; font-size: 0.85rem; margin-top: 2rem; }
+footer { color: var(--quiet); font-size: 0.85rem; margin-top: 2rem; }
 """
 
 
-@dataclass(frozen=True)
-class Epoch:
-    """Times are in seconds."""
-
-    number: int
-    seconds: float
-    samples: int
-    bytes: int
-    placed: dict[str, int]  # bytes by where they came from
-    wait_share: float
-    waits_ms: tuple[float, float, float]  # of batches: median, 99th percentile, longest
-    curve: list[tuple[float, int]]  # (seconds since the epoch began, bytes delivered)
-
-    @classmethod
-    def of(cls, record: dict[str, Any]) -> Epoch:
-        """One line of a run file."""
-        waits = record["batch_wait_ms"]
-        epoch = cls(
-            number=int(record["epoch"]),
-            seconds=float(record["seconds"]),
-            samples=int(record["samples"]),
-            bytes=int(record["bytes"]),
-            placed={place: int(record["from"].get(place, 0)) for place in PLACES},
-            wait_share=float(record["wait_fraction"]),
-            waits_ms=(float(waits["p50"]), float(waits["p99"]), float(waits["max"])),
-            curve=[(float(at), int(count)) for at, count in record.get("curve", [])],
-        )
-        numbers = [epoch.seconds, epoch.wait_share, *epoch.waits_ms, *(at for at, _ in epoch.curve)]
-        if not all(math.isfinite(number) and number >= 0 for number in numbers):
-            raise ValueError
-        return epoch
+def _seconds(seconds: float) -> str:
+    if seconds < 0.1:
+        return f"{1e3 * seconds:.3g} ms"
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.3g} min"
+    return f"{seconds / 3600:.3g} h"
 
 
-@dataclass(frozen=True)
-class Run:
-    name: str
-    about: dict[str, Any]  # the first line of the file
-    epochs: list[Epoch]
-
-
-def read_run(file: str) -> Run:
-    """What a run file says. A last line that was cut off does not count."""
-    try:
-        lines = Path(file).read_text("utf-8").splitlines()
-    except OSError as error:
-        raise Refusal(f"cannot read {file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        lines = []
-    records = []
-    for number, line in enumerate(lines):
-        try:
-            records.append(json.loads(line))
-        except (ValueError, RecursionError):
-            if number == 0 or number + 1 < len(lines):
-                records = []
-            break
-    try:
-        about, *rest = records
-        version = about["foreload_run"]
-        if version != FORMAT:
-            raise Refusal(
-                f"cannot read {file}: it is a run file of format {version}, this foreload knows "
-                f"format {FORMAT}"
-            )
-        run = Run(Path(file).stem, about, [Epoch.of(record) for record in rest])
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-        raise Refusal(
-            f"cannot read {file}: it is not a run file; make one with 'foreload read --run-file'"
-        ) from None
-    if not run.epochs:
-        raise Refusal(f"cannot report {file}: it has no finished epoch yet")
-    return run
-
-
-def draw_run(run: Run) -> Figure:
-    """Four pictures of one run."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 7.6))
-    figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.15)  # inches
-    (times, places), (waits, rates) = figure.subplots(2, 2)
-    _draw_times(times, run)
-    _draw_places(places, run)
-    _draw_waits(waits, run)
-    _draw_rates(rates, run)
-    return figure
-
-
-def draw_comparison(runs: Sequence[Run]) -> Figure:
-    """The epochs of several runs side by side."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
-    axes = figure.subplots()
-    width = 0.8 / len(runs)
-    for i, run in enumerate(runs):
-        places = [epoch.number - 0.4 + (i + 0.5) * width for epoch in run.epochs]
-        colour = RUN_COLOURS[i % len(RUN_COLOURS)]
-        seconds = [epoch.seconds for epoch in run.epochs]
-        axes.bar(places, seconds, width=0.92 * width, color=colour, label=run.name)
-    _dress(axes, "Time of each epoch, run by run", "epoch", "seconds")
-    axes.legend(frameon=False)
-    return figure
-
-
-def _dress(axes: Axes, title: str, x: str, y: str, *, log: bool = False) -> None:
-    axes.set_title(title)
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    if log:
-        axes.set_yscale("log")
-    else:
-        axes.set_ylim(bottom=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    if x == "epoch":
-        axes.locator_params(axis="x", integer=True)
-
-
-def _draw_times(axes: Axes, run: Run) -> None:
-    numbers = [epoch.number for epoch in run.epochs]
-    waiting = [epoch.seconds * min(1.0, epoch.wait_share) for epoch in run.epochs]
-    working = [epoch.seconds - waited for epoch, waited in zip(run.epochs, waiting, strict=True)]
-    axes.bar(numbers, working, color=COMPUTE_COLOUR, label="the loop at work")
-    axes.bar(numbers, waiting, bottom=working, color=WAIT_COLOUR, label="the loop waiting")
-    _dress(axes, "Time of each epoch", "epoch", "seconds")
-    axes.legend(frameon=False)
-
-
-def _draw_places(axes: Axes, run: Run) -> None:
-    numbers = [epoch.number for epoch in run.epochs]
-    bottom = [0.0] * len(numbers)
-    for place in PLACES:
-        heights = [epoch.placed[place] / MB for epoch in run.epochs]
-        if any(heights):
-            axes.bar(numbers, heights, bottom=bottom, color=PLACE_COLOURS[place], label=place)
-        bottom = [below + height for below, height in zip(bottom, heights, strict=True)]
-    _dress(axes, "Where the bytes came from", "epoch", "MB")
-    axes.set_ylim(top=1.2 * max(max(bottom), 1e-9))
-    axes.legend(frameon=False, ncols=4, loc="upper center")
-
-
-def _draw_waits(axes: Axes, run: Run) -> None:
-    numbers = [epoch.number for epoch in run.epochs]
-    least = 0.001  # milliseconds; what is shorter is drawn there
-    for i, (name, colour) in enumerate(
-        (("median", "#8fc7a2"), ("99th percentile", "#6fa8d6"), ("longest", "#1f5a91"))
-    ):
-        waits = [max(least, epoch.waits_ms[i]) for epoch in run.epochs]
-        axes.plot(numbers, waits, marker="o", color=colour, label=name)
-    _dress(axes, "How long the loop waited for a batch", "epoch", "milliseconds", log=True)
-    axes.legend(frameon=False)
-
-
-def _draw_rates(axes: Axes, run: Run) -> None:
-    """Megabytes a second between the points of the curves, epoch after epoch."""
-    begin = 0.0
-    ends: list[float] = []
-    rates: list[float] = []
-    for epoch in run.epochs:
-        at, count = 0.0, 0
-        for time, delivered in epoch.curve or [(epoch.seconds, epoch.bytes)]:
-            if time > at:
-                ends.append(begin + time)
-                rates.append((delivered - count) / (time - at) / MB)
-                at, count = time, delivered
-        begin += epoch.seconds
-        axes.axvline(begin, color="#cccccc", linewidth=0.8, zorder=0)
-    if ends:
-        axes.step([0.0, *ends], [rates[0], *rates], where="pre", color="#1f5a91", linewidth=1.2)
-    log = bool(rates) and max(rates) > 20 * min(rates) > 0
-    _dress(axes, "Throughput of the loop", "seconds since the start", "MB/s", log=log)
-    axes.set_xlim(left=0)
-
-
-def svg_of(figure: Figure, salt: str) -> str:
-    """The picture as an element of a page; `salt` keeps its names apart from other pictures'."""
-    import matplotlib
-
-    text = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    drawn = text.getvalue()
-    return drawn[drawn.index("<svg") :]
-
-
-def _headline(run: Run) -> str:
+def _about(run: Run) -> str:
     about = run.about
-    parts = [html.escape(str(about.get("dataset", "")))]
-    if "samples" in about and "bytes" in about:
-        size = foreload.format_bytes(int(about["bytes"]))
-        parts.append(f"{int(about['samples']):,} samples, {size}")
+    parts = [str(about.get("made_by", "")), str(about.get("dataset", ""))]
+    if about.get("samples"):
+        amount = f"{int(about['samples']):,} samples"
+        if about.get("bytes"):
+            amount += f", {foreload.format_bytes(int(about['bytes']))}"
+        parts.append(amount)
     if "batch_size" in about:
-        parts.append(f"batches of {html.escape(str(about['batch_size']))}")
-    if "seed" in about:
-        parts.append(f"seed {html.escape(str(about['seed']))}")
+        parts.append(f"batches of {about['batch_size']}")
+    if int(about.get("ranks", 1)) > 1:
+        parts.append(f"rank {about.get('rank')} of {about['ranks']}")
+    count = len(run.epochs)
+    epochs = "1 epoch" if count == 1 else f"{count} epochs"
     total = sum(epoch.seconds for epoch in run.epochs)
+    parts.append(f"{'an unfinished epoch' if run.unfinished else epochs}, {_seconds(total)}")
     source = sum(epoch.placed["source"] for epoch in run.epochs)
-    parts.append(f"{len(run.epochs)} epochs in {total:.1f} s")
-    parts.append(f"{foreload.format_bytes(source)} from the source")
-    return "; ".join(part for part in parts if part)
+    if any(any(epoch.placed.values()) for epoch in run.epochs):
+        parts.append(f"{foreload.format_bytes(source)} from the source")
+    if about.get("started"):
+        parts.append(f"started {about['started']}")
+    return html.escape("; ".join(part for part in parts if part))
+
+
+def _card(run: Run, longest: float) -> str:
+    """The verdict; bars of what-if are drawn against `longest` seconds."""
+    last = run.epochs[-1]
+    worst = max(run.epochs, key=lambda epoch: epoch.verdict.waited * epoch.seconds)
+    head, _, rest = last.verdict.text.partition("; ")
+    parts = [
+        f'<p class="name">{html.escape(run.name)}</p>',
+        f'<p class="verdict">{html.escape(head[:1].upper() + head[1:])}</p>',
+    ]
+    if rest:
+        parts.append(f'<p class="more">{html.escape(rest)}</p>')
+    parts.append(_share(last))
+    if worst is not last and worst.verdict.waited > last.verdict.waited + 0.1:
+        text = f"Epoch {worst.number} {worst.verdict.text}"
+        parts.append(f'<p class="more">{html.escape(text)}</p>')
+    shown = last if last.verdict.helps else worst
+    if shown.verdict.helps:
+        parts.append(_helps(shown, longest))
+    if last.verdict.losses:
+        losses = "".join(f"<li>{html.escape(loss)}</li>" for loss in last.verdict.losses)
+        parts.append(f'<div class="losses"><h3>Lost</h3><ul>{losses}</ul></div>')
+    parts.append(f'<p class="quiet">{_about(run)}</p>')
+    return '<div class="card">\n' + "\n".join(parts) + "\n</div>"
+
+
+def _share(epoch: Epoch) -> str:
+    waited = 100 * epoch.wait_share
+    text = (
+        f"Epoch {epoch.number}: {_seconds(epoch.seconds)}, the loop waited {waited:.0f} % of it "
+        f"({_seconds(epoch.seconds * epoch.wait_share)})"
+    )
+    return (
+        f'<div class="share" role="img" aria-label="waited {waited:.0f} % of the time">'
+        f'<div class="waited" style="width:{waited:.1f}%"></div><div class="worked"></div></div>'
+        f'<p class="quiet">{html.escape(text)}</p>'
+    )
+
+
+def _helps(epoch: Epoch, longest: float) -> str:
+    """What an epoch would take if one thing were changed, as bars."""
+    rows = [(f"as it is: {_seconds(epoch.seconds)}", epoch.seconds, "bar now")]
+    rows += [
+        (
+            f"{help.what}: {_seconds(help.seconds)}, {help.times:.2g} times as fast",
+            help.seconds,
+            "bar",
+        )
+        for help in epoch.verdict.helps
+    ]
+    bars = "".join(
+        f'<div class="help">{html.escape(text)}'
+        f'<div class="{kind}" style="width:{100 * seconds / longest:.1f}%"></div></div>'
+        for text, seconds, kind in rows
+    )
+    return (
+        f'<div class="helps"><h3>What would help: epoch {epoch.number} would take</h3>{bars}</div>'
+    )
 
 
 def _table(run: Run) -> str:
     columns = ["epoch", "seconds", "samples/s", "MB/s", *PLACES, "waited", "longest wait"]
+    cut = len(run.epochs) - ROWS
+    shown = run.epochs if cut <= 0 else [*run.epochs[: ROWS // 2], *run.epochs[-ROWS // 2 :]]
     rows = [
         [
             str(epoch.number),
             f"{epoch.seconds:.2f}",
             f"{epoch.samples / max(epoch.seconds, 1e-9):,.0f}",
-            f"{epoch.bytes / max(epoch.seconds, 1e-9) / MB:,.1f}",
-            *(foreload.format_bytes(epoch.placed[place]) for place in PLACES),
+            f"{epoch.bytes / max(epoch.seconds, 1e-9) / MB:,.1f}" if epoch.bytes else "–",
+            *(
+                foreload.format_bytes(epoch.placed[place]) if epoch.bytes else "–"
+                for place in PLACES
+            ),
             f"{100 * epoch.wait_share:.1f} %",
             f"{epoch.waits_ms[2]:.2f} ms",
         ]
-        for epoch in run.epochs
+        for epoch in shown
     ]
     head = "".join(f"<th>{column}</th>" for column in columns)
     body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table>\n<tr>{head}</tr>\n{body}\n</table>"
+    note = f'<p class="quiet">{cut} epochs in between are left out.</p>' if cut > 0 else ""
+    return (
+        f"<figure><figcaption>{html.escape(run.name)}</figcaption>"
+        f'<div class="table"><table>\n<tr>{head}</tr>\n{body}\n</table></div>{note}</figure>'
+    )
+
+
+def _section(picture: Picture, runs: Sequence[Run]) -> str:
+    named = len(runs) > 1
+    figures = "\n".join(
+        "<figure>"
+        + (f"<figcaption>{html.escape(run.name)}</figcaption>" if named else "")
+        + f"{svg}</figure>"
+        for run, svg in zip(runs, picture.svgs, strict=True)
+    )
+    return (
+        f'<section><h2>{picture.title}</h2>\n<p class="quiet">{picture.caption}</p>\n'
+        f'<div class="row">\n{figures}\n</div></section>'
+    )
 
 
 def page_of(runs: Sequence[Run]) -> str:
     """The whole page."""
     title = "foreload: " + ", ".join(run.name for run in runs)
-    parts = [f"<h1>{html.escape(title)}</h1>"]
-    if len(runs) > 1:
-        parts.append(svg_of(draw_comparison(runs), "comparison"))
-    for i, run in enumerate(runs):
-        parts.append(f"<h2>{html.escape(run.name)}</h2>\n<p>{_headline(run)}</p>")
-        parts.append(svg_of(draw_run(run), str(i)))
-        parts.append(_table(run))
-    parts.append(f"<footer>foreload {foreload.__version__}</footer>")
-    body = "\n".join(parts)
+    epochs = [epoch for run in runs for epoch in run.epochs]
+    predicted = [help.seconds for epoch in epochs for help in epoch.verdict.helps]
+    longest = max([*(epoch.seconds for epoch in epochs), *predicted, 1e-9])
+    cards = "\n".join(_card(run, longest) for run in runs)
+    sections = "\n".join(_section(picture, runs) for picture in pictures(runs))
+    if len(runs) == 1:  # two pictures beside each other; of several runs each kind is a row
+        sections = f'<div class="sections">\n{sections}\n</div>'
+    tables = "\n".join(_table(run) for run in runs)
+    body = f"""<h1>{html.escape(title)}</h1>
+<div class="row">
+{cards}
+</div>
+{sections}
+<section><h2>Epochs</h2>
+{tables}
+</section>
+<footer>foreload {foreload.__version__}</footer>"""
+    kind = "one" if len(runs) == 1 else "two"
     return (
-        "<!doctype html>\n"
-        f'<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
-        f"<style>{STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n"
+        f'<style>{STYLE}</style>\n</head>\n<body class="{kind}">\n{body}\n</body>\n</html>\n'
     )
+
+
+def _told_apart(runs: Sequence[Run]) -> list[Run]:
+    """Runs with names of their own."""
+    names = [run.name for run in runs]
+    return [
+        run
+        if names.count(run.name) == 1
+        else Run(f"{run.name} ({i + 1})", run.about, run.epochs, run.moments, run.unfinished)
+        for i, run in enumerate(runs)
+    ]
+
+
+def _write(path: str | os.PathLike[str], runs: Sequence[Run]) -> None:
+    target = Path(path).expanduser()
+    try:
+        page = page_of(_told_apart(runs))
+    except ImportError:
+        raise Refusal("drawing needs matplotlib: pip install 'foreload[plot]'") from None
+    try:
+        target.write_text(page, "utf-8")
+    except OSError as error:
+        raise Refusal(f"cannot write {target}: {error.strerror}") from None
+
+
+def write_page(
+    path: str | os.PathLike[str],
+    text: str,
+    name: str,
+    beside: Sequence[str | os.PathLike[str]] = (),
+) -> None:
+    """A page about the run that `text` records, and about run files beside it."""
+    try:
+        others = [read_run(os.fspath(file)) for file in beside]
+        _write(path, [parse_run(name, name, text), *others])
+    except Refusal as refusal:
+        raise RuntimeError(str(refusal)) from None
 
 
 def _run(argv: Sequence[str] | None) -> None:
     parser = Parser(
         prog="foreload report",
-        description="Make one page about runs: times, where bytes came from, waits, throughput.",
+        description="Make one page about runs: what limits them, what would help, where bytes came "
+        "from, waits, stages over time. Two runs are shown side by side on equal scales.",
     )
     parser.add_argument(
-        "runs", nargs="+", metavar="RUN.jsonl", help="what 'foreload read --run-file' wrote"
+        "runs",
+        nargs="+",
+        metavar="RUN.jsonl",
+        help="what 'foreload read --run-file', DataLoader(run_file=...) or foreload.record() wrote",
     )
     parser.add_argument("-o", "--out", required=True, metavar="FILE", help="the page to write")
     parser.add_argument("--version", action="version", version=f"foreload {foreload.__version__}")
     arguments = parser.parse_args(argv)
     out = parser.output("--out", arguments.out)
-    runs = [read_run(path_of(file)) for file in arguments.runs]
-    try:
-        page = page_of(runs)
-    except ImportError:
-        raise Refusal("drawing needs matplotlib: pip install 'foreload[plot]'") from None
-    try:
-        out.write_text(page, "utf-8")
-    except OSError as error:
-        raise Refusal(f"cannot write {out}: {error.strerror}") from None
+    _write(out, [read_run(path_of(file)) for file in arguments.runs])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -41,12 +41,12 @@ TEST_F(RunFileTest, HeaderComesFirstWithTheVersion) {
   std::ifstream in(file_);
   std::string line;
   ASSERT_TRUE(std::getline(in, line));
-  EXPECT_EQ(line, R"({"foreload_run":1,"seed":7,"digest":"ab"})");
+  EXPECT_EQ(line, R"({"foreload_run":2,"seed":7,"digest":"ab"})");
 }
 
 TEST_F(RunFileTest, HeaderCannotChangeTheVersion) {
   ASSERT_TRUE(RunFile::create(file_, R"({"foreload_run": 99})"));
-  EXPECT_EQ(lines().at(0), json::parse(R"({"foreload_run":1})"));
+  EXPECT_EQ(lines().at(0), json::parse(R"({"foreload_run":2})"));
 }
 
 TEST_F(RunFileTest, EveryRecordIsOneLineThatIsThereAtOnce) {

@@ -141,8 +141,8 @@ class Job:
         file = self.folder / f"run.{rank}"
         if not file.exists():
             return []
-        lines = file.read_text("utf-8").splitlines()
-        return [json.loads(line) for line in lines[1:]]
+        lines = map(json.loads, file.read_text("utf-8").splitlines())
+        return [line for line in lines if line.get("kind") == "epoch"]
 
     def expect_digests(self, rank: int, data: Path, epochs: int) -> None:
         expected = [expected_digest(data, self.count, rank, epoch) for epoch in range(epochs)]

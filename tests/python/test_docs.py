@@ -25,7 +25,8 @@ import foreload
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ["README.md"] + [
-    f"docs/{name}.md" for name in ("quickstart", "pytorch", "resume", "caches", "engine", "plan")
+    f"docs/{name}.md"
+    for name in ("quickstart", "pytorch", "resume", "caches", "engine", "plan", "report")
 ]
 RECIPES = "docs/recipes.md"
 NOT_RUN = "# not run by the tests"

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from foreload.plot_simulation import POLICY_COLOURS, draw_simulation
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "bench/scenarios"
@@ -158,6 +160,38 @@ def test_plot_reads_what_json_printed(run: Run, scenario: Path, tmp_path: Path) 
     assert "not a simulation" in refused(
         run("plot", tmp_path / "bad.json", "-o", tmp_path / "bad.svg")
     )
+
+
+def test_every_policy_has_a_colour_of_its_own() -> None:
+    assert list(POLICY_COLOURS) == POLICIES
+    assert len(set(POLICY_COLOURS.values())) == len(POLICIES)
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_policy_keeps_its_colour_and_legends_lie_beside_the_data(swept: bool) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import to_hex
+
+    results = [
+        {"policy": policy, "supported": True, "seconds": 9.0, "stall_fraction": 0.5}
+        | {"stalls": [[4, 0.9], [9, 0.1]], "set": {"ranks": ranks, "size": size} if swept else {}}
+        for policy in ("foreload", "naive")
+        for ranks in (1, 2)
+        for size in (3, 4)
+    ]
+    figure = draw_simulation("a file", {"scenario": "x", "results": results})
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    lines = [line for axes in figure.axes for line in axes.get_lines()]
+    for line in lines:
+        assert to_hex(line.get_color()) == POLICY_COLOURS[str(line.get_label()).split(",")[0]]
+    legends = [axes.get_legend() for axes in figure.axes if axes.get_legend() is not None]
+    assert lines
+    assert legends
+    for legend in legends:
+        data = legend.axes.get_window_extent()
+        assert not data.overlaps(legend.get_window_extent(canvas.get_renderer()))
 
 
 def test_advise_says_what_limits(run: Run, scenario: Path) -> None:

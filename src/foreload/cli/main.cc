@@ -44,8 +44,9 @@ int run_program(int argc, char** argv) {
   app.set_version_flag("--version", std::string("foreload ") + version());
   app.require_subcommand(1);
   app.footer(
-      "foreload plot draws what --json prints, foreload report makes a page of run files. Sizes "
-      "are written 8GiB (or 8G, as in SLURM), 8GB, 512MiB or 12345B.");
+      "foreload plot draws what --json prints, foreload report makes a page of run files, foreload "
+      "watch shows a running job. Sizes are written 8GiB (or 8G, as in SLURM), 8GB, 512MiB or "
+      "12345B.");
   const std::map<std::string, Run> verbs{{"advise", add_advise(app)},
                                          {"launch", add_launch(app)},
                                          {"make-images", add_make_images(app)},

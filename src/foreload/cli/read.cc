@@ -31,7 +31,7 @@
 #include "foreload/loader/meeting.h"
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
-#include "foreload/metrics/run_file.h"
+#include "foreload/metrics/run_record.h"
 #include "foreload/sources/shaped.h"
 #include "foreload/verdict/verdict.h"
 
@@ -183,24 +183,6 @@ class DeliveryDigest {
   Checksum64 hash_;
 };
 
-// Bytes delivered so far by seconds since the epoch began, at about sixty points of an epoch.
-class DeliveryCurve {
- public:
-  explicit DeliveryCurve(uint64_t batches) : every_(batches / 60 + 1), batches_(batches) {}
-  void add(const EpochStats& epoch) {
-    if (epoch.batches % every_ == 0 || epoch.batches == batches_)
-      points_.push_back(
-          {std::chrono::duration<double>(Clock::now() - begin_).count(), epoch.bytes});
-  }
-  const Json& points() const { return points_; }
-
- private:
-  uint64_t every_;
-  uint64_t batches_;
-  Clock::time_point begin_ = Clock::now();
-  Json points_ = Json::array();
-};
-
 void print_epoch(const EpochStats& epoch, const std::string& digest) {
   const double seconds = std::max(epoch.seconds, 1e-9);
   auto from = [&epoch](From where) {
@@ -298,6 +280,16 @@ void print_start(const ReadOptions& options, const Loader& loader, const LoaderS
   std::fflush(stdout);
 }
 
+// A batch has come that was asked for then.
+Result<void> tell(RunRecord& record, const Loader& loader, Clock::time_point asked,
+                  uint64_t samples) {
+  const auto now = Clock::now();
+  const RunRecord::Wants wants = record.batch(now - asked, samples, now);
+  if (wants == RunRecord::Wants::nothing) return {};
+  const bool all = wants == RunRecord::Wants::epoch_and_stats;
+  return record.tell(to_json(loader.epoch_stats()), all ? to_json(loader.stats()) : "", now);
+}
+
 Result<int> run_read(const ReadOptions& options) {
   FORELOAD_TRY(LoaderSettings settings, settings_of(options));
   FORELOAD_CHECK(take_part(options, settings));
@@ -317,16 +309,23 @@ Result<int> run_read(const ReadOptions& options) {
   for (const std::string& warning : start.warnings)
     fmt::print(stderr, "foreload: warning: {}\n", warning);
   if (!options.json && rank == 0) print_start(options, *loader, start);
-  std::optional<RunFile> run_file;
+  std::optional<RunRecord> record;
   if (!options.run_file.empty()) {
-    const Json header{{"dataset", options.dataset},
+    const Json header{{"made_by", "foreload read"},
+                      {"dataset", options.dataset},
                       {"plan_digest", loader->plan().digest().hex()},
                       {"samples", loader->index().samples()},
                       {"bytes", loader->plan().sizes().total()},
                       {"seed", options.seed},
-                      {"batch_size", options.batch_size}};
-    FORELOAD_TRY(run_file,
-                 RunFile::create(file_of_rank(options.run_file, rank, ranks), header.dump()));
+                      {"batch_size", options.batch_size},
+                      {"epochs", epochs},
+                      {"rank", rank},
+                      {"ranks", ranks},
+                      {"tiers", Json::parse(to_json(start))["tiers"]}};
+    FORELOAD_TRY(record,
+                 RunRecord::create(file_of_rank(options.run_file, rank, ranks),
+                                   header.dump(-1, ' ', false, Json::error_handler_t::replace),
+                                   Clock::now()));
   }
 
   Json report{{"epochs", Json::array()}};
@@ -337,10 +336,12 @@ Result<int> run_read(const ReadOptions& options) {
     DeliveryDigest digest;
     if (rank == 0) bar.emplace(fmt::format("epoch {}", epoch));
     const uint64_t batches = loader->batches_in(epoch);
-    DeliveryCurve curve(batches);
+    if (record) record->begin_epoch(epoch, batches, to_json(loader->stats()), Clock::now());
     while (true) {
+      const auto asked = Clock::now();
       FORELOAD_TRY(const auto batch, loader->next());
       if (!batch) break;
+      if (record) FORELOAD_CHECK(tell(*record, *loader, asked, batch->samples.size()));
       if (!first_batch_seconds)
         first_batch_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
       if (!options.no_digest) {
@@ -353,18 +354,15 @@ Result<int> run_read(const ReadOptions& options) {
       if (options.in_step && rendezvous)
         FORELOAD_CHECK(
             exchange(*rendezvous, fmt::format("step {}", step++), rank, ranks, "", kStepPatience));
-      curve.add(loader->epoch_stats());
       if (bar) bar->update(loader->epoch_stats().batches, batches);
     }
     bar.reset();
     const std::string hex = options.no_digest ? "" : digest.hex();
     const EpochStats& stats = loader->epoch_stats();
     report["epochs"].push_back(Json::parse(to_json(stats, hex)));
-    if (run_file) {
-      Json record = report["epochs"].back();
-      record["curve"] = curve.points();
-      FORELOAD_CHECK(run_file->append(record.dump()));
-    }
+    if (record)
+      FORELOAD_CHECK(record->end_epoch(report["epochs"].back().dump(), to_json(loader->stats()),
+                                       Clock::now()));
     if (!options.json) losses.tell(stats.figures);
     if (!options.json && !rendezvous) print_epoch(stats, hex);
   }
@@ -439,9 +437,9 @@ Run add_read(CLI::App& app) {
   expands_home(verb->add_option(
       "--trace", options->trace,
       "write a trace for chrome://tracing or Perfetto; of several ranks each to FILE.RANK"));
-  expands_home(verb->add_option(
-      "--run-file", options->run_file,
-      "write a record of the run, epoch by epoch; of several ranks each to FILE.RANK"));
+  expands_home(verb->add_option("--run-file", options->run_file,
+                                "write a record of the run, for foreload report and foreload "
+                                "watch; of several ranks each to FILE.RANK"));
   verb->add_option("--transport", options->transport,
                    "how ranks of one job talk: auto, ucx, mpi, host or none (auto)");
   verb->add_option("--join-timeout", options->join_timeout,

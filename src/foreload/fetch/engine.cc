@@ -2,6 +2,7 @@
 #include "foreload/fetch/engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <utility>
@@ -128,8 +129,13 @@ void Engine::give_list(uint64_t epoch, std::shared_ptr<const EpochOrder> list,
 }
 
 EngineStats Engine::stats() const {
+  std::vector<uint64_t> kept;
+  for (const EngineTier& tier : parts_.tiers)
+    kept.push_back(tier.memory ? tier.memory->used() : tier.disk->payload());
   std::lock_guard lock(mutex_);
-  return stats_;
+  EngineStats stats = stats_;
+  stats.kept_bytes = std::move(kept);
+  return stats;
 }
 
 // The loop's side.
@@ -275,10 +281,17 @@ void Engine::handle(message::Decoded& decoded) {
   if (batch == open_.end()) return;  // closed by a seek
   if (decoded.apart) batch->second.apart[decoded.place.index] = std::move(*decoded.apart);
   if (decoded.error) batch->second.undecoded[decoded.place.index] = std::move(*decoded.error);
+  const double seconds = std::chrono::duration<double>(decoded.took).count();
+  const uint64_t size = parts_.plan->sizes()[decoded.sample];
   {
     std::lock_guard lock(mutex_);
     ++stats_.decoded_samples;
-    stats_.decode_seconds += std::chrono::duration<double>(decoded.took).count();
+    stats_.decode_seconds += seconds;
+    DecodedSizes& of_size =
+        stats_.decoded_sizes[std::min<size_t>(std::bit_width(size), kSizeClasses - 1)];
+    ++of_size.samples;
+    of_size.bytes += size;
+    of_size.seconds += seconds;
   }
   if (parts_.trace)
     parts_.trace->span("decode", "decode", Clock::now() - decoded.took, Clock::now(),

@@ -117,6 +117,14 @@ struct PeerStats {
   bool any() const;  // something to tell
 };
 
+// Decoding of samples whose files have a size in [2^(class - 1), 2^class) bytes.
+struct DecodedSizes {
+  uint64_t samples = 0;
+  uint64_t bytes = 0;
+  double seconds = 0;  // of all threads together
+};
+inline constexpr size_t kSizeClasses = 40;  // larger ones count as the last
+
 struct EngineStats {
   PolicyTotals policy;
   StagingTotals staging;
@@ -134,7 +142,9 @@ struct EngineStats {
   uint64_t corrupt_copies = 0;  // in tiers; each became a miss
   uint64_t source_errors = 0;
   uint64_t decoded_samples = 0;
-  double decode_seconds = 0;            // of all threads together
+  double decode_seconds = 0;  // of all threads together
+  std::array<DecodedSizes, kSizeClasses> decoded_sizes{};
+  std::vector<uint64_t> kept_bytes;     // of samples, by tier, now
   uint64_t skipped_samples = 0;         // of batches that next() gave
   std::vector<std::string> skipped;     // names of the first hundred
   std::vector<std::string> lost_tiers;  // and why

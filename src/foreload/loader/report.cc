@@ -41,6 +41,19 @@ Json stages_json(const std::vector<StageStats>& stages) {
   return json;
 }
 
+// Classes of sizes that have samples; "from_bytes" is the smallest size of the class.
+Json sizes_json(const std::array<DecodedSizes, kSizeClasses>& classes) {
+  Json json = Json::array();
+  for (size_t i = 0; i < classes.size(); ++i) {
+    if (classes[i].samples == 0) continue;
+    json.push_back({{"from_bytes", i == 0 ? 0 : uint64_t{1} << (i - 1)},
+                    {"samples", classes[i].samples},
+                    {"bytes", classes[i].bytes},
+                    {"seconds", classes[i].seconds}});
+  }
+  return json;
+}
+
 // Those with which anything passed.
 Json peers_json(const std::vector<PeerStats>& peers) {
   Json json = Json::array();
@@ -104,6 +117,7 @@ std::string to_json(const LoaderStats& stats) {
                   {"copied_source_bytes", stats.engine.copied_source_bytes},
                   {"source_concurrency", stats.engine.stages.at(0).limit},
                   {"stages", stages_json(stats.engine.stages)},
+                  {"peer_requests", {{"busy_seconds", stats.engine.peer_requests.busy_seconds}}},
                   {"source_operations", operations_json(*stats.source_operations)},
                   {"disk_operations", operations_json(*stats.disk_operations)},
                   {"retries", stats.engine.policy.retries},
@@ -113,6 +127,8 @@ std::string to_json(const LoaderStats& stats) {
                   {"late_tier_reads", stats.engine.policy.late_tier_reads},
                   {"decoded_samples", stats.engine.decoded_samples},
                   {"decode_seconds", stats.engine.decode_seconds},
+                  {"decode_by_size", sizes_json(stats.engine.decoded_sizes)},
+                  {"kept_bytes", stats.engine.kept_bytes},
                   {"ready_batches", stats.engine.ready_batches},
                   {"read_ahead_samples", stats.engine.policy.read_ahead},
                   {"source_errors", stats.engine.source_errors},

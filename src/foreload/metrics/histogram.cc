@@ -50,4 +50,12 @@ std::chrono::nanoseconds DurationHistogram::quantile(double share) const {
   return std::chrono::nanoseconds(std::min(middle_of(bucket), largest_));
 }
 
+std::vector<uint64_t> DurationHistogram::doublings() const {
+  std::vector<uint64_t> counts(1 + kDoublings);
+  for (size_t bucket = 0; bucket < buckets_.size(); ++bucket)
+    counts[bucket == 0 ? 0 : 1 + (bucket - 1) / kPerDoubling] += buckets_[bucket];
+  while (!counts.empty() && counts.back() == 0) counts.pop_back();
+  return counts;
+}
+
 }  // namespace foreload

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace foreload {
 
@@ -23,6 +24,9 @@ class DurationHistogram {
   // The smallest recorded duration that `share` of all are not above; 0 without any.
   // REQUIRES: 0 <= share <= 1.
   std::chrono::nanoseconds quantile(double share) const;
+  // How many lie in each power of two: [0, 1024 ns), then [1024 ns, 2048 ns) and so on, as far as
+  // there are any.
+  std::vector<uint64_t> doublings() const;
 
  private:
   // 32 buckets of equal width per power of two from 1024 ns on, one bucket below.

@@ -64,16 +64,16 @@ Result<RunFile> RunFile::create(const std::filesystem::path& file, std::string_v
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0) return tl::unexpected(cannot_write(file, errno));
   RunFile run(descriptor, file);
-  FORELOAD_CHECK(run.write_line(line.dump()));
+  FORELOAD_CHECK(run.write_line(line.dump(), true));
   return run;
 }
 
-Result<void> RunFile::append(std::string_view object) {
+Result<void> RunFile::append(std::string_view object, bool sync) {
   FORELOAD_TRY(const Json line, parse_object(file_, object));
-  return write_line(line.dump());
+  return write_line(line.dump(), sync);
 }
 
-Result<void> RunFile::write_line(std::string line) {
+Result<void> RunFile::write_line(std::string line, bool sync) {
   line += '\n';
   const off_t before = ::lseek(descriptor_, 0, SEEK_END);
   int error = write_all(descriptor_, std::as_bytes(std::span(line)));
@@ -82,7 +82,7 @@ Result<void> RunFile::write_line(std::string line) {
     [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, before);
   }
   // EINVAL: a pipe or terminal, which cannot be synced.
-  if (error == 0 && ::fdatasync(descriptor_) != 0 && errno != EINVAL) error = errno;
+  if (error == 0 && sync && ::fdatasync(descriptor_) != 0 && errno != EINVAL) error = errno;
   if (error != 0) return tl::unexpected(cannot_write(file_, error));
   return {};
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The record of a run: JSON lines, the first says what ran (format version, settings, plan digest),
-// then one object per epoch, appended and synced as each ends, so that a crash loses at most the
-// epoch it happened in. For one thread.
+// The file that a record of a run lies in: JSON lines, the first says what ran (format version,
+// settings, plan digest), then objects as docs/formats.md lists them. Whole lines are appended, so
+// that the file can be read at any time, and epochs are synced, so that a crash loses at most the
+// epoch it happened in. For one thread; run_record.h makes the lines.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +14,7 @@
 
 namespace foreload {
 
-inline constexpr int kRunFileVersion = 1;
+inline constexpr int kRunFileVersion = 2;
 
 class RunFile {
  public:
@@ -25,13 +26,13 @@ class RunFile {
   RunFile& operator=(RunFile&& other) noexcept;
   ~RunFile();
 
-  // Appends one JSON object as a line and syncs. Fails like create(), and then leaves the file as
-  // it was; the run should go on.
-  Result<void> append(std::string_view object);
+  // Appends one JSON object as a line, and syncs unless told otherwise. Fails like create(), and
+  // then leaves the file as it was; the run should go on.
+  Result<void> append(std::string_view object, bool sync = true);
 
  private:
   RunFile(int descriptor, std::filesystem::path file);
-  Result<void> write_line(std::string line);
+  Result<void> write_line(std::string line, bool sync);
 
   int descriptor_ = -1;
   std::filesystem::path file_;

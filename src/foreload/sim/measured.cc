@@ -56,14 +56,15 @@ Result<MeasuredRun> measured_run(const std::filesystem::path& file) {
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) break;  // a torn last line
     if (!header) {
-      if (number(json, "foreload_run") != kRunFileVersion) break;
+      const double version = number(json, "foreload_run");
+      if (version != 1 && version != kRunFileVersion) break;
       header = true;
       run.samples = static_cast<uint64_t>(number(json, "samples"));
       run.bytes = static_cast<uint64_t>(number(json, "bytes"));
       continue;
     }
     const double seconds = number(json, "seconds");
-    if (seconds <= 0) continue;
+    if (seconds <= 0) continue;  // a moment
     ++epochs;
     const auto from = json.find("from");
     if (from != json.end() && from->is_object())

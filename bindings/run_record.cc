@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The record of a run, for loaders in Python; times are taken here.
+#include "foreload/metrics/run_record.h"
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include "calls.h"
+
+namespace foreload::python {
+
+void register_run_record(py::module_& module) {
+  using Clock = std::chrono::steady_clock;
+  using Text = std::string;
+  py::class_<RunRecord>(module, "RunRecord")
+      .def(py::init([](const std::filesystem::path& file, const Text& header) {
+             return take(RunRecord::create(file, header, Clock::now()));
+           }),
+           py::arg("file"), py::arg("header"))
+      .def("begin_epoch",
+           [](RunRecord& record, uint64_t epoch, uint64_t batches, const Text& stats) {
+             record.begin_epoch(epoch, batches, stats, Clock::now());
+           })
+      .def("batch",
+           [](RunRecord& record, double waited, uint64_t samples) {
+             const auto wait = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                 std::chrono::duration<double>(waited));
+             return static_cast<int>(record.batch(wait, samples, Clock::now()));
+           })
+      .def("tell", [](RunRecord& record, const Text& epoch,
+                      const Text& stats) { take(record.tell(epoch, stats, Clock::now())); })
+      .def("moment", [](RunRecord& record, const Text& epoch,
+                        const Text& stats) { take(record.moment(epoch, stats, Clock::now())); })
+      .def(
+          "end_epoch",
+          [](RunRecord& record, const Text& epoch, const Text& stats) {
+            take(record.end_epoch(epoch, stats, Clock::now()));
+          },
+          py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("text", &RunRecord::text);
+}
+
+}  // namespace foreload::python
