@@ -74,6 +74,8 @@ DatasetIndex general_index() {
   IndexBuilder builder;
   builder.add_class("cat");
   builder.add_class("dog");
+  builder.add_folder("", 5);
+  builder.add_folder("tars", 7);
   EXPECT_TRUE(builder.add_object("a.tar", 1000, 1));
   EXPECT_TRUE(builder.add_object("b.tar", kUnknownSize, 2));
   const Part first[] = {{0, 0, 500, "jpg"}, {0, 512, 4, "cls"}};

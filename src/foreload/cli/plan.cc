@@ -102,7 +102,7 @@ Result<int> run_plan(const PlanArguments& options) {
   if (!options.rate.empty()) {
     FORELOAD_TRY(summary.rate, parse_rate("--rate", options.rate));
   }
-  PlanOptions planning;
+  foreload::PlanOptions planning;
   FORELOAD_TRY(const uint64_t threads, parse_count("--threads", options.threads, 0, 1024));
   planning.threads = static_cast<unsigned>(threads);
   FORELOAD_TRY(Sizes sizes, sizes_of(options));

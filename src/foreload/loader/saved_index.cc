@@ -151,7 +151,8 @@ Result<OpenedIndex> open_saved_index(const IndexPlace& place, const ListingOptio
   if (!file.empty()) {
     if (!named) fs::create_directories(file.parent_path(), error);
     auto saved = index->save(file);
-    if (!saved && named) return tl::unexpected(std::move(saved).error());
+    // One that was made again by itself may lie where only others can write.
+    if (!saved && named && !old) return tl::unexpected(std::move(saved).error());
     if (!saved) warning = std::move(saved).error().message;
   }
   return OpenedIndex{std::move(*index), root, start, warning};

@@ -385,7 +385,11 @@ Result<std::optional<std::string>> changed_folder(const std::filesystem::path& r
     return !options.progress || options.progress(0, 0);
   };
   ParallelLoop loop(count, item, tick);
-  FORELOAD_CHECK(loop.run(options.threads));
+  Result<void> looked = loop.run(options.threads);
+  if (!looked && looked.error().kind == ErrorKind::cancelled)
+    return fail(ErrorKind::cancelled,
+                fmt::format("listing of folder {} was cancelled", root.native()));
+  if (!looked) return tl::unexpected(std::move(looked).error());
   if (first == SIZE_MAX) return std::nullopt;
   return folders[first].name;
 }
