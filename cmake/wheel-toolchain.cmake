@@ -7,8 +7,8 @@ set(CMAKE_C_COMPILER ${wheel}/bin/cc)
 set(CMAKE_CXX_COMPILER ${wheel}/bin/c++)
 set(CMAKE_AR ${wheel}/bin/ar CACHE FILEPATH "")
 set(CMAKE_RANLIB ${wheel}/bin/ranlib CACHE FILEPATH "")
-# zig looks for undefined behaviour unless told otherwise.
-set(CMAKE_CXX_FLAGS_INIT -fno-sanitize=all)
+# Unless told otherwise zig looks for undefined behaviour, and writes what debuggers read.
+set(CMAKE_CXX_FLAGS_INIT "-fno-sanitize=all -g0")
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 # Else pybind11 optimises its module when linking, and zig builds the C++ library once more for that.
 set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF)

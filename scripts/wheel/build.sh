@@ -52,6 +52,6 @@ done
 
 for wheel in build/wheel/plain/foreload-*.whl; do
   build/wheel/tools/bin/python scripts/wheel/check.py "$wheel" "$glibc"
-  PATH=$PWD/build/wheel/tools/bin:$PATH build/wheel/tools/bin/auditwheel -q repair --plat "$platform" -w dist "$wheel"
+  PATH=$PWD/build/wheel/tools/bin:$PATH build/wheel/tools/bin/auditwheel repair --plat "$platform" -w dist "$wheel" 2>>build/wheel/build.log
 done
 ls -l dist/foreload-*.whl | awk '{ printf "[wheel] %s (%.1f MB)\n", $NF, $5 / 1e6 }'
