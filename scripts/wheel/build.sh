@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 source scripts/wheel/pins.sh
 scripts/wheel/libraries.sh
+scripts/wheel/headers.sh
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 unset CMAKE_CXX_COMPILER_LAUNCHER CMAKE_C_COMPILER_LAUNCHER CC CXX CFLAGS CXXFLAGS LDFLAGS
 objects=build/wheel/cmake
@@ -16,21 +17,15 @@ die() {
   exit 1
 }
 
-# environment PYTHON: prints the environment that builds for it, with the Python headers of a Debian
-# system where the compiler finds them.
+# environment PYTHON: prints the environment that builds for it.
 environment() {
-  local name folder headers
+  local name folder
   name=$("$1" -c 'import sys; print(f"python{sys.version_info.major}.{sys.version_info.minor}")')
   folder=build/wheel/$name
   if ! [ "$folder/.stamp" -nt scripts/wheel/requirements-build.txt ]; then
     "$1" -m venv --clear "$folder" >&2
     "$folder/bin/python" -m pip install -qq -r scripts/wheel/requirements-build.txt >&2
     touch "$folder/.stamp"
-  fi
-  headers=/usr/include/x86_64-linux-gnu/$name
-  if [ -e "$headers" ]; then
-    mkdir -p build/wheel/prefix/include/x86_64-linux-gnu
-    ln -sfn "$headers" build/wheel/prefix/include/x86_64-linux-gnu/
   fi
   echo "$folder"
 }
@@ -51,12 +46,12 @@ for python in "${pythons[@]}"; do
   fi
   sed -n 's/^ *-- \(Peers: \)/[wheel] \1/p' build/wheel/build.log
   if grep -q -e '-isystem /usr/include ' "$objects/build.ninja"; then
-    die "a header of this system's C library would be found first; link what is needed in scripts/wheel/libraries.sh"
+    die "a header of this system's C library would be found first; link what is needed in scripts/wheel/headers.sh"
   fi
 done
 
 for wheel in build/wheel/plain/foreload-*.whl; do
   build/wheel/tools/bin/python scripts/wheel/check.py "$wheel" "$glibc"
-  PATH=$PWD/build/wheel/tools/bin:$PATH build/wheel/tools/bin/auditwheel -q repair --plat "$platform" -w dist "$wheel"
+  PATH=$PWD/build/wheel/tools/bin:$PATH build/wheel/tools/bin/auditwheel repair --plat "$platform" -w dist "$wheel" 2>>build/wheel/build.log
 done
 ls -l dist/foreload-*.whl | awk '{ printf "[wheel] %s (%.1f MB)\n", $NF, $5 / 1e6 }'

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds what a wheel has inside, for the old C library, static and with hidden symbols, into
-# build/wheel/prefix: libjpeg-turbo, libpng with zlib, liburing. Headers of libraries that consist of
-# headers alone are taken from this system, together with the texts of all licenses.
+# build/wheel/prefix: libjpeg-turbo, libpng with zlib, liburing, and the texts of their licenses.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source scripts/wheel/pins.sh
@@ -69,11 +68,4 @@ quietly uring env -C "$libraries/uring" ./configure --cc="$CC" --cxx="$CXX" --us
 quietly uring make -C "$libraries/uring/src" -j "$jobs" ENABLE_SHARED=0 install
 cp "$libraries/uring/LICENSE" "$prefix/licenses/liburing.txt"
 
-# Linked one by one: with the whole of /usr/include the compiler would find this system's C library.
-for header in fmt nlohmann CLI tl xxhash.h ucp ucs uct ucm; do
-  if [ -e "/usr/include/$header" ]; then ln -s "/usr/include/$header" "$prefix/include/"; fi
-done
-for package in libfmt-dev nlohmann-json3-dev libcli11-dev libexpected-dev libxxhash-dev; do
-  cp "/usr/share/doc/$package/copyright" "$prefix/licenses/${package%-dev}.txt"
-done
 touch "$stamp"

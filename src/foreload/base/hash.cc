@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "foreload/base/cpu_features.h"
 #include "foreload/base/hash_kernels.h"
 
 namespace foreload {
@@ -18,8 +19,7 @@ constexpr hash_kernels::Kernels kPortable{
 // The fastest this machine has.
 const hash_kernels::Kernels& kernels() {
 #ifdef FORELOAD_HASH_AVX2
-  static const bool has_avx2 = __builtin_cpu_supports("avx2");
-  if (has_avx2) return hash_kernels::avx2();
+  if (cpu_features().avx2) return hash_kernels::avx2();
 #endif
   return kPortable;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "foreload/base/cpu_features.h"
 #include "foreload/decode/pixel_kernels_x86.h"
 #include "foreload/decode/row_writer.h"
 
@@ -111,8 +112,8 @@ void horizontal_grey(const uint8_t* const* in, uint8_t* const* out, unsigned row
 std::vector<const PixelKernels*> usable_kernels() {
   std::vector<const PixelKernels*> usable;
 #ifdef FORELOAD_X86_KERNELS
-  if (has_avx512()) usable.push_back(&kAvx512Kernels);
-  if (has_avx2()) usable.push_back(&kAvx2Kernels);
+  if (cpu_features().avx512) usable.push_back(&kAvx512Kernels);
+  if (cpu_features().avx2) usable.push_back(&kAvx2Kernels);
 #endif
   usable.push_back(&kPortableKernels);
   return usable;
@@ -120,8 +121,8 @@ std::vector<const PixelKernels*> usable_kernels() {
 
 const PixelKernels& best_kernels() {
 #ifdef FORELOAD_X86_KERNELS
-  if (has_avx512()) return kAvx512Kernels;
-  if (has_avx2()) return kAvx2Kernels;
+  if (cpu_features().avx512) return kAvx512Kernels;
+  if (cpu_features().avx2) return kAvx2Kernels;
 #endif
   return kPortableKernels;
 }

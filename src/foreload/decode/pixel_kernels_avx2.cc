@@ -5,7 +5,6 @@
 #include "foreload/decode/pixel_kernels_x86.h"
 
 #ifdef FORELOAD_X86_KERNELS
-#include <cpuid.h>
 #include <immintrin.h>
 
 #include <cstring>
@@ -341,13 +340,6 @@ void write(const RowWriter& writer, const uint8_t* row, uint32_t width, std::byt
 }
 
 }  // namespace
-
-bool has_avx2() {
-  // Not every compiler knows F16C by name here.
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  const bool has_f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
-  return has_f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
 
 const PixelKernels kAvx2Kernels{"AVX2", pack, horizontal, vertical, write};
 

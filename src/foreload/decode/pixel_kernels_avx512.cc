@@ -347,12 +347,6 @@ void write(const RowWriter& writer, const uint8_t* row, uint32_t width, std::byt
 
 }  // namespace
 
-bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vnni");
-}
-
 const PixelKernels kAvx512Kernels{"AVX-512", pack, horizontal, vertical, write};
 
 }  // namespace foreload

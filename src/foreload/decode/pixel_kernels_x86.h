@@ -12,9 +12,6 @@
 
 namespace foreload {
 
-bool has_avx2();
-bool has_avx512();
-
 extern const PixelKernels kAvx2Kernels;
 extern const PixelKernels kAvx512Kernels;
 
