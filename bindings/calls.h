@@ -79,5 +79,6 @@ void register_loader(py::module_& module);
 void register_gpu(py::module_& module);
 void register_meeting(py::module_& module);
 void register_run_record(py::module_& module);
+void register_verdict(py::module_& module);
 
 }  // namespace foreload::python

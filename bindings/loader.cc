@@ -298,7 +298,11 @@ void register_loader(py::module_& module) {
            })
       .def("stats_json", [](LoaderCore& core) { return to_json(core.loader().stats()); })
       .def("start_json", [](LoaderCore& core) { return to_json(core.loader().stats().start); })
-      .def("epoch_json", [](LoaderCore& core) { return to_json(core.loader().epoch_stats()); });
+      .def("epoch_json", [](LoaderCore& core) { return to_json(core.loader().epoch_stats()); })
+      .def("epoch_figures_json",
+           [](LoaderCore& core) { return to_json(core.loader().epoch_stats().figures); })
+      .def("run_figures_json",
+           [](LoaderCore& core) { return to_json(core.loader().stats().figures); });
   module.def("open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
              py::arg("extensions"), py::arg("index"), py::arg("revalidate"), py::arg("rank"),
              py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"), py::arg("epochs"),

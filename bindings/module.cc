@@ -80,6 +80,7 @@ PYBIND11_MODULE(_core, module) {
   register_run_record(module);
   register_loader(module);
   register_gpu(module);
+  register_verdict(module);
 }
 
 }  // namespace foreload::python

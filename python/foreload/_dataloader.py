@@ -42,7 +42,9 @@ from foreload._torch_arguments import (
     threads_of,
 )
 from foreload._transform_choice import choose_transform, compile_chain
+from foreload._verdict import Notices, judge
 from foreload._waiting import WaitWatch
+from foreload._witness import Witness
 
 _open: weakref.WeakSet[DataLoader] = weakref.WeakSet()
 
@@ -287,7 +289,17 @@ class DataLoader:
             self.seed,
             last_epoch,
         )
-        self._waits = WaitWatch(self.num_workers)
+        self._waits = WaitWatch()
+        self._witness = Witness(
+            core,
+            self._delivery,
+            self._waits,
+            self._pipeline,
+            self.num_workers,
+            workers == "thread",
+            self._feed,
+        )
+        self._notices = Notices()
         self._log = RunLog(record, self._about(last_epoch))
         _open.add(self)
 
@@ -355,7 +367,7 @@ class DataLoader:
     # What happened.
 
     def stats(self) -> dict[str, Any]:
-        """Where bytes came from and where time went, over the whole run."""
+        """Where bytes came from and where time went, over the whole run, with the verdict on it."""
         core = self._check_usable()
         place = self._iteration.place
         found: dict[str, Any] = json.loads(core.stats_json())
@@ -363,20 +375,33 @@ class DataLoader:
         found |= {"epoch": place.epoch, "consumed": place.consumed, "threads": self.num_workers}
         if self._pipeline is not None:
             found["transform_seconds"] = self._pipeline.seconds
-            found["skipped"] = found.get("skipped", 0) + self._pipeline.skipped
-            found["skipped_names"] = found.get("skipped_names", []) + self._pipeline.skipped_names
+        if self._pipeline is not None or self._feed is not None:
+            found["skipped"] = found.get("skipped", 0) + self._witness.skipped
+            found["skipped_names"] = found.get("skipped_names", []) + self._witness.skipped_names()
         if self._feed is not None:
             found["device"] = self._feed.stats()
+        found["verdict"] = judge(self._witness.run())
         return found
 
     def epoch_stats(self) -> dict[str, Any]:
-        """The current epoch as far as it has come, or the last one after its end."""
+        """The current epoch as far as it has come, or the last one after its end; times are those
+        of the loop's thread."""
         core = self._check_usable()
         ran_on = self._feed is not None and self._feed.ran_on
         found: dict[str, Any] = json.loads(
             self._delivery.engine.ended if ran_on else core.epoch_json()
         )
+        found["seconds"] = self._waits.seconds
+        found["wait_fraction"] = self._waits.fraction
+        found["batch_wait_ms"] = self._waits.batch_wait_ms()
+        found["verdict"] = judge(self._witness.epoch())
         return found
+
+    def _tell(self, stacklevel: int) -> None:
+        """At the end of an epoch: warn of what a loop should know and was not told yet."""
+        figures = self._witness.epoch()
+        self._notices.waiting(figures, judge(figures), stacklevel)
+        self._notices.losses(self._witness.run(), stacklevel)
 
     def report(
         self, path: str | os.PathLike[str], beside: Sequence[str | os.PathLike[str]] = ()

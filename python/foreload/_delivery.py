@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,7 @@ class Delivery:
         self._ranks = ranks
         self._seed = seed
         self._epochs = epochs
+        self.own_seconds = 0.0  # that the loop's thread spent on putting batches together
 
     def begin(self, iteration: Iteration) -> tuple[int, Place, int]:
         """Start an iteration and bring the engine there: its number, where it begins, and how many
@@ -104,13 +106,15 @@ class Delivery:
             if made is None:
                 return None
             result = pinned(made[0]) if self._pin_memory else made[0]
-        return (result if self._last is None else self._last(result),)
+        return (result if self._last is None else self._timed(self._last, result),)
 
     def _in_host_memory(self, start: int, seconds: float | None) -> tuple[Any, Any] | None:
         """The next batch where it was made and the numbers of its samples, None at the end."""
         if self._pipeline is None:
             batch = self.engine.pull(seconds)
-            return None if batch is None else (self._batches.native(batch), batch.indices)
+            if batch is None:
+                return None
+            return self._timed(self._batches.native, batch), batch.indices
         count = self._lists.order.samples
         made = self._pipeline.next(
             self.engine.pull,
@@ -121,7 +125,15 @@ class Delivery:
         )
         if made is None:
             return None
-        return self._batches.collated(made.samples, made.indices.tolist()), made.indices
+        indices = made.indices.tolist()
+        return self._timed(self._batches.collated, made.samples, indices), made.indices
+
+    def _timed(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        begin = time.perf_counter()
+        try:
+            return function(*arguments)
+        finally:
+            self.own_seconds += time.perf_counter() - begin
 
     def close(self) -> None:
         """Nothing more is delivered."""

@@ -21,6 +21,7 @@ from foreload._collate import HAVE_TORCH
 from foreload._datasets import Samples
 from foreload._finish import Finish, split
 from foreload._gpu_decoding import GpuDecoding, agree_on, parse_decoder
+from foreload._pipeline import MOST_NAMES
 
 # Steps that the loop may be ahead of the device. More keep memory and win nothing; the loop would
 # be held up by the device's own queue a little later.
@@ -129,6 +130,8 @@ class DeviceFeed:
         self._failed: BaseException | None = None  # told when its turn comes, and from then on
         self._batches = self._bytes = self._most_bytes = self._late = self._idle = 0
         self._unpacked = 0
+        self.skipped = 0
+        self.skipped_names: list[str] = []
 
     def take_over(self, chain: transforms.Compose) -> transforms.Compose:
         """Do the last steps of the chain on the device; returns the ones that are left."""
@@ -285,17 +288,23 @@ class DeviceFeed:
         good = [place for place in range(len(sent.host)) if place not in places]
         if not self._skip or not good:
             place, what = bad[0]
-            index = int(sent.indices[place])
-            name = "" if self.name_of is None else f" ({os.fsdecode(self.name_of(index))})"
             self.restart()
             self._failed = ValueError(
-                f"cannot decode sample {index}{name}: {what}. Check the file, or set "
+                f"cannot decode {self._called(sent, place)}: {what}. Check the file, or set "
                 "on_error='skip'."
             )
             raise self._failed
         for place in places:
+            self.skipped += 1
+            if len(self.skipped_names) < MOST_NAMES:
+                self.skipped_names.append(self._called(sent, place))
             for entry in sent.value:
                 entry[place] = entry[good[place % len(good)]]
+
+    def _called(self, sent: Sent, place: int) -> str:
+        index = int(sent.indices[place])
+        name = "" if self.name_of is None else f" ({os.fsdecode(self.name_of(index))})"
+        return f"sample {index}{name}"
 
     def _finished(self, value: Any) -> Any:
         if self._finish is None:

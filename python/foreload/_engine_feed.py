@@ -22,7 +22,8 @@ class EngineFeed:
         self._core = core
         # Epoch, samples that all ranks had before, batches given since; None: nobody knows.
         self._at: tuple[int, int, int] | None = (0, 0, 0)
-        self.ended = "{}"  # what the engine said of the last epoch at its end
+        self.ended = "{}"  # what the engine said of the last epoch at its end, and
+        self.ended_figures = "{}"  # what it had counted
 
     def begin(self, epoch: int, start: int) -> int:
         """Go to an epoch, after `start` samples of it; the number of batches that come."""
@@ -58,6 +59,7 @@ class EngineFeed:
             raise
         if batch is None:
             self.ended = self._core.epoch_json()
+            self.ended_figures = self._core.epoch_figures_json()
         if at is not None:
             epoch, start, received = at
             self._at = (epoch + 1, 0, 0) if batch is None else (epoch, start, received + 1)

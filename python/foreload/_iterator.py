@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from foreload._iteration import Place
@@ -33,10 +32,13 @@ class LoaderIterator:
         loader = self._loader
         loader._check_usable()
         with loader._lock:
+            asked = loader._waits.now()
             if self._turn is None:
                 self._turn, self._place, self._batches = loader._delivery.begin(loader._iteration)
-                loader._waits.begin(loader)
-                loader._log.begin(loader, self._place.epoch, self._batches)
+                loader._waits.begin(asked)
+                loader._witness.begin_epoch()
+                ago = loader._waits.now() - asked
+                loader._log.begin(loader, self._place.epoch, self._batches, ago)
             elif not loader._iteration.counts(self._turn):
                 raise RuntimeError(
                     "a newer iteration over this DataLoader has begun, which ends this one: use "
@@ -44,7 +46,6 @@ class LoaderIterator:
                 )
             received = None
             if self._received < self._batches:
-                asked = time.perf_counter()
                 with loader._waits.waiting():
                     received = self._next_batch()
             if received is None:
@@ -52,7 +53,7 @@ class LoaderIterator:
                 raise StopIteration
             single = loader.batch_size is None and loader.batch_sampler is None
             samples = 1 if single else samples_in(received[0])
-            loader._log.batch(loader, time.perf_counter() - asked, samples)
+            loader._log.batch(loader, loader._waits.now() - asked, samples)
             self._received += 1
             last = self._received == self._batches
             consumed = loader._lists.consumed(self._place, self._received, last)
@@ -77,8 +78,9 @@ class LoaderIterator:
             loader._delivery.engine.finish(self._place.epoch)
         assert self._turn is not None
         loader._iteration.ended(self._turn)
+        loader._waits.end()
         loader._log.end(loader)
-        loader._waits.end(loader)
+        loader._tell(stacklevel=4)
 
     def __len__(self) -> int:
         return len(self._loader)

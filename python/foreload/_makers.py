@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who makes the samples of a Python transform: threads of this process, or processes of its own.
 
-Both take a task and give a future of (sample, seconds it took).
+Both take a task and give a future of (sample, seconds it took, CPU seconds of that).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from foreload._python_transform import Key, SampleMaker, Task, sample_generator
 
-Made = tuple[Any, float]
+Made = tuple[Any, float, float]
 
 
 class Makers(Protocol):
@@ -99,7 +99,7 @@ class ProcessMakers:
 
     def take(self, future: Future[Made], seconds: float | None) -> Made:
         try:
-            pickled, took = future.result(seconds)
+            pickled, took, cpu = future.result(seconds)
         except BrokenExecutor as error:
             self._broken = True
             raise RuntimeError(
@@ -107,7 +107,7 @@ class ProcessMakers:
                 "enough memory?), it crashed, or it could not start (a script that starts "
                 "processes needs `if __name__ == '__main__':`); see its output above"
             ) from error
-        return pickle.loads(pickled), took
+        return pickle.loads(pickled), took, cpu
 
     def restart(self) -> None:
         if self._broken:
@@ -125,8 +125,9 @@ def makers_of(workers: str, count: int, maker: SampleMaker) -> Makers:
 
 
 def _timed(maker: SampleMaker, task: Task) -> Made:
-    begin = time.perf_counter()
-    return maker(task), time.perf_counter() - begin
+    begin, cpu_begin = time.perf_counter(), time.thread_time()
+    sample = maker(task)
+    return sample, time.perf_counter() - begin, time.thread_time() - cpu_begin
 
 
 # What runs in the processes.
@@ -149,15 +150,15 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _make_in_process(task: Task) -> tuple[bytes, float]:
+def _make_in_process(task: Task) -> tuple[bytes, float, float]:
     assert _maker is not None
     seeded = seed_globals(task.key)
-    sample, seconds = _timed(_maker, task)
+    sample, seconds, cpu = _timed(_maker, task)
     if "torch" in sys.modules and not seeded:  # the function has imported it just now
         seed_globals(task.key)
-        sample, seconds = _timed(_maker, task)
+        sample, seconds, cpu = _timed(_maker, task)
     # torch's own way to send tensors would leave them in shared memory.
-    return pickle.dumps(sample, protocol=pickle.HIGHEST_PROTOCOL), seconds
+    return pickle.dumps(sample, protocol=pickle.HIGHEST_PROTOCOL), seconds, cpu
 
 
 def seed_globals(key: Key) -> bool:

@@ -43,6 +43,7 @@ class Pipeline:
         self._window: deque[tuple[Any, list[tuple[Task, Future[Made]]]]] = deque()
         self._drained = False
         self.seconds = 0.0  # that samples took, of all makers together
+        self.cpu_seconds = 0.0  # of these, CPU time
         self.skipped = 0
         self.skipped_names: list[str] = []
 
@@ -72,7 +73,7 @@ class Pipeline:
         for place, (_, future) in enumerate(work):
             left = None if until is None else max(0.0, until - time.monotonic())
             try:
-                sample, took = self._makers.take(future, left)
+                sample, took, cpu = self._makers.take(future, left)
             except BadSampleError as error:
                 if not self._skip:
                     raise
@@ -80,6 +81,7 @@ class Pipeline:
                 made.append(None)
                 continue
             self.seconds += took
+            self.cpu_seconds += cpu
             made.append(sample)
         self._window.popleft()
         return self._substituted(made, batch.indices, bad, work)

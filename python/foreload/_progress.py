@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A progress bar that says what matters: how fast, how much of the time was waiting, from where."""
+"""A progress bar that says what matters: how fast, what limits, what was lost, from where."""
 
 from __future__ import annotations
 
@@ -39,13 +39,15 @@ def progress(loader: Any, file: IO[str] | None = None) -> Iterator[Any]:
             out.write("\r" + line(loader, epoch, batches, total, now - begin) + "\x1b[K")
             out.flush()
         yield batch
-    text = line(loader, epoch, batches, batches, time.monotonic() - begin)
+    text = line(loader, epoch, batches, batches, time.monotonic() - begin, over=True)
     out.write(("\r" + text + "\x1b[K" if alive else text) + "\n")
     out.flush()
 
 
-def line(loader: Any, epoch: int, batches: int, total: int | None, seconds: float) -> str:
-    """What the bar shows."""
+def line(
+    loader: Any, epoch: int, batches: int, total: int | None, seconds: float, over: bool = False
+) -> str:
+    """What the bar shows; the whole verdict when the epoch is over."""
     share = batches / total if total else 0.0
     bar = "#" * round(share * _WIDTH)
     stats = loader.epoch_stats()
@@ -53,8 +55,13 @@ def line(loader: Any, epoch: int, batches: int, total: int | None, seconds: floa
     samples = stats.get("samples")
     if samples and seconds > 0:
         parts.append(f"{samples / seconds:,.0f} samples/s")
-    parts.append(f"waited {loader._waits.waited / seconds if seconds > 0 else 0:.0%}")
+    verdict = stats["verdict"]
+    parts.append(f"waited {verdict['waited']:.0%} ({verdict['limit']})")
     amounts = {where: bytes for where, bytes in stats.get("from", {}).items() if bytes}
     everything = sum(amounts.values())
     parts.extend(f"{where} {bytes / everything:.0%}" for where, bytes in amounts.items())
+    if over:
+        parts.append(verdict["text"])
+    if verdict["losses"]:
+        parts.append("lost: " + ", ".join(verdict["losses"]))
     return "  ".join(parts)

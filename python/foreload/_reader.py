@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex, cast
 
 from foreload import _core
 from foreload._arguments import MAX_UINT32, Bytes, maybe_whole, one_of, seed_word, size, whole
+from foreload._verdict import Notices
 
 Disk = str | tuple[str | os.PathLike[str], Bytes]
 
@@ -124,12 +125,14 @@ class Reader:
             deadline=float(deadline),
             profile=profile_of(profile),
         )
+        self._notices = Notices()
         for warning in self._start()["warnings"]:
             warnings.warn(warning, RuntimeWarning, stacklevel=2)
 
     def __iter__(self) -> Iterator[_core.LoaderBatch]:
         while (batch := self._core.next()) is not None:
             yield batch
+        self._notices.losses(json.loads(self._core.run_figures_json()), stacklevel=2)
 
     def seek(self, epoch: SupportsIndex, start: SupportsIndex = 0) -> None:
         """Go on with `epoch` after `start` of its samples, counted over all ranks."""

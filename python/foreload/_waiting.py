@@ -1,79 +1,98 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notices when the training loop waits for its batches, and says once what it waits for."""
+"""What the loop's own thread measures: how long its epochs take, and how long it waits in them."""
 
 from __future__ import annotations
 
+import math
 import time
-import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-# Shares of an epoch from which on waiting is worth a word, and threads count as busy.
-WORTH_A_WORD = 0.3
-BUSY = 0.7
-# Seconds that an epoch must take for its figures to mean anything.
-LONG_ENOUGH = 5.0
+_BINS_PER_DOUBLING = 8
 
 
 class WaitWatch:
-    """Measures the waits of each epoch. For the loop's thread."""
+    """For the loop's thread; others may look."""
 
-    def __init__(self, threads: int, clock: Any = time.monotonic) -> None:
-        self._threads = threads
-        self._clock = clock
-        self._warned = False
-        self._begin = 0.0
-        self._work = 0.0
-        self._started = False
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.now = clock
+        self._begin: float | None = None  # of the current epoch
+        self._end: float | None = None  # of an epoch that is over
+        self._before = 0.0  # seconds of earlier epochs, and
+        self._waited_before = 0.0  # of waiting in them
+        self._bins: Counter[int] = Counter()  # waits of the epoch, by the logarithm of their time
+        self.longest = 0.0
         self.waited = 0.0  # in this epoch
+        self.first_wait = 0.0  # until the first batch of the run was there
+        self.epochs = 0  # begun so far
 
-    def begin(self, loader: Any) -> None:
-        """An epoch begins."""
-        self._begin = self._clock()
-        self._work = _working_seconds(loader)
-        self._started = False
-        self.waited = 0.0
+    def begin(self, asked: float) -> None:
+        """An epoch has begun whose first batch was asked for then."""
+        self._before += self.seconds
+        self._waited_before += self.waited
+        self._begin, self._end = asked, None
+        self._bins.clear()
+        self.longest = 0.0
+        self.waited = self.now() - asked
+        self.epochs += 1
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """The loop waits for a batch inside."""
-        begin = self._clock()
+        begin = self.now()
         try:
             yield
         finally:
-            now = self._clock()
-            if self._started:
-                self.waited += now - begin
-            else:  # what the first batch takes is how long it takes to start
-                self._begin = now
-                self._started = True
+            took = self.now() - begin
+            if self.epochs == 1 and not self._bins:
+                self.first_wait = self.waited + took
+            self.waited += took
+            self.longest = max(self.longest, took)
+            self._bins[_bin(took)] += 1
 
-    def end(self, loader: Any) -> None:
-        """An epoch is over: warn, if there is something to say that was not said."""
-        seconds = self._clock() - self._begin
-        if self._warned or seconds < LONG_ENOUGH or self.waited < WORTH_A_WORD * seconds:
-            return
-        share = (_working_seconds(loader) - self._work) / (seconds * self._threads)
-        self._warned = True
-        warnings.warn(self.message(self.waited / seconds, share), RuntimeWarning, stacklevel=4)
+    def end(self) -> None:
+        """The epoch is over."""
+        self._end = self.now()
 
-    def message(self, waited: float, working: float) -> str:
-        """What to say about these shares of an epoch."""
-        if working >= BUSY:
-            return (
-                f"the loop waited {waited:.0%} of the epoch for decoding: all {self._threads} "
-                "threads were busy; more CPUs, smaller images, transforms.Decode(fast=True), or "
-                "foreload.transforms instead of a Python function (workers='process' for one) "
-                "would help"
-            )
-        return (
-            f"the loop waited {waited:.0%} of the epoch for I/O: threads were busy {working:.0%} "
-            "of the time; memory= or disk= for the data set would help from the second epoch on"
-        )
+    @property
+    def seconds(self) -> float:
+        """Of the epoch so far, or of the last one after its end."""
+        if self._begin is None:
+            return 0.0
+        return (self.now() if self._end is None else self._end) - self._begin
+
+    @property
+    def run_seconds(self) -> float:
+        """Of all epochs, without what was between them."""
+        return self._before + self.seconds
+
+    @property
+    def run_waited(self) -> float:
+        """Of all epochs."""
+        return self._waited_before + self.waited
+
+    @property
+    def fraction(self) -> float:
+        """The share of the epoch that the loop waited."""
+        return min(1.0, self.waited / self.seconds) if self.seconds > 0 else 0.0
+
+    def batch_wait_ms(self) -> dict[str, float]:
+        """The waits of the epoch's batches; quantiles are those of bins 9 % wide."""
+        return {
+            "p50": 1e3 * self._quantile(0.5),
+            "p99": 1e3 * self._quantile(0.99),
+            "max": 1e3 * self.longest,
+        }
+
+    def _quantile(self, share: float) -> float:
+        left = share * self._bins.total()
+        for number, count in sorted(self._bins.items()):
+            left -= count
+            if left <= 0:
+                return min(self.longest, 2 ** ((number + 1) / _BINS_PER_DOUBLING))
+        return 0.0
 
 
-def _working_seconds(loader: Any) -> float:
-    """Seconds that threads have spent on samples so far."""
-    stats = loader.stats()
-    return float(stats.get("transform_seconds", 0.0)) + float(stats.get("decode_seconds", 0.0))
+def _bin(seconds: float) -> int:
+    return math.floor(_BINS_PER_DOUBLING * math.log2(max(seconds, 1e-9)))

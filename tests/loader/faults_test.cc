@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -178,6 +179,50 @@ TEST_F(LoaderFaults, AFullDiskIsNotTheEnd) {
     EXPECT_EQ(epoch(*loader), list(loader->plan(), 2));
   }
   umount2(mount_point.c_str(), MNT_DETACH);
+}
+
+// It prints nothing anywhere if nobody says so: the verdict does, in this epoch and all later ones.
+TEST_F(LoaderFaults, ADiskThatFillsUpIsInEveryVerdict) {
+  const auto mount_point = root_ / "small";
+  std::filesystem::create_directories(mount_point);
+  if (mount("tmpfs", mount_point.c_str(), "tmpfs", 0, "size=256k") != 0)
+    GTEST_SKIP() << "no right to mount";
+  {
+    LoaderSettings with = settings(3);
+    with.disks = {{mount_point / "cache", 8 << 20}};
+    const auto loader = open(with);
+    for (int e = 0; e < 3; ++e) {
+      epoch(*loader);
+      const EpochFigures figures = loader->epoch_stats().figures;
+      // Writing lags behind the first epoch.
+      if (e == 0) continue;
+      ASSERT_EQ(figures.lost_tiers.size(), 1u);
+      EXPECT_NE(figures.lost_tiers[0].find((mount_point / "cache").string()), std::string::npos);
+      EXPECT_EQ(figures.kept_bytes, 0u);
+      EXPECT_EQ(judge(figures).losses, figures.lost_tiers);
+    }
+    EXPECT_EQ(loader->stats().figures.lost_tiers.size(), 1u);
+  }
+  umount2(mount_point.c_str(), MNT_DETACH);
+}
+
+TEST_F(LoaderFaults, ASlowSourceIsTheLimitAndASlowLoopIs) {
+  LoaderSettings with = settings(1);
+  Shape shape;
+  shape.bytes_per_second = static_cast<double>(total());  // a second for an epoch
+  with.wrap_source = shaped(shape);
+  const auto slow_source = open(with);
+  epoch(*slow_source);
+  const EpochStats source = slow_source->epoch_stats();
+  EXPECT_EQ(judge(source.figures).limit, Limit::source);
+  EXPECT_DOUBLE_EQ(judge(source.figures).waited, source.wait_seconds / source.seconds);
+
+  const auto slow_loop = open(settings(1));
+  while (*slow_loop->next()) std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(judge(slow_loop->epoch_stats().figures).limit, Limit::loop);
+  // The first batch was waited for, and that counts.
+  EXPECT_GT(slow_loop->epoch_stats().figures.first_wait, 0);
+  EXPECT_GE(slow_loop->epoch_stats().figures.waited, slow_loop->epoch_stats().figures.first_wait);
 }
 
 TEST_F(LoaderFaults, AReadOnlyDiskIsAClearErrorAtTheStart) {

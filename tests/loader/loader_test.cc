@@ -231,8 +231,12 @@ TEST_F(LoaderTest, SkipsBadSamplesAndKeepsBatchesFull) {
       expected[i] = whole[j];
     }
     EXPECT_EQ(epoch(*loader), expected);
+    EXPECT_EQ(loader->epoch_stats().figures.skipped, 2u);
+    EXPECT_EQ(loader->epoch_stats().figures.skipped_names.size(), 2u);
+    EXPECT_TRUE(judge(loader->epoch_stats().figures).losses.at(0).starts_with("2 samples skipped"));
   }
   EXPECT_EQ(loader->stats().engine.skipped_samples, 4u);
+  EXPECT_EQ(loader->stats().figures.skipped, 4u);
 }
 
 TEST_F(LoaderTest, NoticesAFileThatChanged) {

@@ -320,3 +320,65 @@ def test_python_and_program_agree_on_large_lists(run: Run) -> None:
         sep="\n",
     )
     np.testing.assert_array_equal(theirs, foreload.order(100_000, ranks=3, rank=1, seed=4))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A hundred files of 50 kB."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(100):
+        (folder / f"{number:03}.jpg").write_bytes(bytes([number]) * 50_000)
+    return folder
+
+
+def test_read_says_what_limits(run: Run, files: Path) -> None:
+    slow = ("--source-bandwidth", "5MB", "--staging", "2MB")
+    result = run("read", files, "--batch-size", 10, *slow)
+    assert result.returncode == 0, result.stderr
+    assert " for the source (" in result.stdout.splitlines()[0]
+    assert "; memory=" in result.stdout.splitlines()[0]
+    assert result.stderr == ""
+    report = json.loads(run("read", files, "--batch-size", 10, "--json", *slow).stdout)
+    for verdict in (report["verdict"], report["epochs"][0]["verdict"]):
+        assert verdict["limit"] == "source"
+        assert set(verdict) == {"limit", "waited", "seconds", "text", "helps", "losses"}
+    epoch = report["epochs"][0]
+    assert epoch["verdict"]["waited"] == pytest.approx(epoch["wait_fraction"])
+
+
+def test_read_says_how_many_samples_it_skipped(run: Run, files: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    assert run("read", files, "--index", index).returncode == 0
+    for number in range(0, 100, 5):
+        (files / f"{number:03}.jpg").unlink()
+    skip = ("read", files, "--index", index, "--epochs", 2, "--on-error", "skip")
+    result = run(*skip)
+    assert result.returncode == 0, result.stderr
+    first, second, last = result.stdout.splitlines()
+    for number, line in enumerate((first, second)):
+        assert "; lost: 20 samples skipped (" in line
+        assert f"warning: epoch {number}: 20 samples skipped (" in result.stderr
+    assert "; 40 samples were skipped: " in last
+    assert last.count(".jpg") == 5
+    assert len(result.stderr.splitlines()) == 2
+    report = run(*skip, "--json")
+    assert report.stderr == ""
+    verdicts = [epoch["verdict"] for epoch in json.loads(report.stdout)["epochs"]]
+    assert all(verdict["losses"][0].startswith("20 samples skipped") for verdict in verdicts)
+
+
+def test_read_says_that_a_disk_cache_filled_up(program: str, files: Path, tmp_path: Path) -> None:
+    """A small file system, mounted where only this process and its children see it."""
+    small = tmp_path / "small"
+    small.mkdir()
+    read = f"{program} read {files} --epochs 3 --disk {small}/cache:64MiB --profile none"
+    mounted = f"mount -t tmpfs -o size=2m tmpfs {small} && {read}"
+    own = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+    result = subprocess.run([*own, "sh", "-c", mounted], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    off = f"the disk cache {small}/cache is off: "
+    assert result.stderr.count(off) == 1
+    assert "No space left on device" in result.stderr
+    assert result.stderr.startswith("foreload: warning: epoch ")
+    assert f"; lost: {off}" in result.stdout.splitlines()[2]

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a loader says about itself: warnings about waiting, a progress bar, statistics, repr."""
 
+import functools
 import io
+import shutil
+import time
 import warnings
 
+import numpy as np
 import pytest
 
 import foreload
-from foreload import transforms
+from foreload import _core, transforms
+from foreload._verdict import Notices, judge
 from foreload._waiting import WaitWatch
 
 CHAIN = transforms.Compose([transforms.Resize((8, 8))])
@@ -23,50 +28,165 @@ class Clock:
         return self.now
 
 
-class Loader:
-    """As far as the watch looks at one."""
+def test_the_loop_thread_measures_its_waits():
+    clock = Clock()
+    watch = WaitWatch(clock)
+    for epoch in range(2):
+        asked = clock.now
+        clock.now += 1  # an iteration is begun
+        watch.begin(asked)
+        for waiting, computing in ((3, 2), (1, 2)):
+            with watch.waiting():
+                clock.now += waiting
+            clock.now += computing
+        watch.end()
+        clock.now += 1000  # between epochs nobody counts
+        assert (watch.seconds, watch.waited, watch.first_wait) == (9, 5, 4)
+        assert watch.fraction == 5 / 9
+        assert (watch.run_seconds, watch.run_waited) == (9 * (epoch + 1), 5 * (epoch + 1))
+        waits = watch.batch_wait_ms()
+        assert waits["max"] == 3000
+        assert 1000 <= waits["p50"] < 1100
 
-    def __init__(self):
-        self.decode_seconds = 0.0
 
-    def stats(self):
-        return {"decode_seconds": self.decode_seconds}
+FIGURES = {
+    "seconds": 10.0,
+    "waited": 5.0,
+    "first_wait": 0.0,
+    "stages": {"source": {"busy_seconds": 10.0, "bytes": 500_000_000}},
+}
 
 
-def epoch(watch, clock, loader, computing, waiting, decoding):
-    watch.begin(loader)
-    with watch.waiting():
-        clock.now += 100  # the start does not count
-    clock.now += computing
-    with watch.waiting():
-        clock.now += waiting
-    loader.decode_seconds += decoding
-    watch.end(loader)
+def said(seen):
+    assert all(warning.category is RuntimeWarning for warning in seen)
+    return [str(warning.message) for warning in seen]
+
+
+def test_the_verdict_is_said_once():
+    notices = Notices()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        notices.waiting(FIGURES, judge(FIGURES), stacklevel=1)
+        notices.waiting(FIGURES, judge(FIGURES), stacklevel=1)
+    assert said(seen) == ["the loop waited 50 % for the source (50 MB/s)"]
+    assert seen[0].filename == __file__
 
 
 @pytest.mark.parametrize(
-    ("decoding", "said"),
-    [
-        (18.0, "50% of the epoch for decoding.*all 2 threads"),
-        (4.0, "50% of the epoch for I/O.*20%"),
-    ],
+    "change", [{"seconds": 4.0, "waited": 4.0}, {"waited": 2.0}, {"first_wait": 4.0}]
 )
-def test_waiting_is_said_once_with_its_reason(decoding, said):
-    clock, loader = Clock(), Loader()
-    watch = WaitWatch(2, clock)
-    with pytest.warns(RuntimeWarning, match=said):
-        epoch(watch, clock, loader, 5, 5, decoding)
+def test_short_epochs_and_short_waits_are_not_worth_a_word(change):
+    figures = FIGURES | change
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        epoch(watch, clock, loader, 5, 5, decoding)
+        Notices().waiting(figures, judge(figures), stacklevel=1)
 
 
-@pytest.mark.parametrize(("computing", "waiting"), [(9.0, 1.0), (1.0, 2.0)])
-def test_short_epochs_and_short_waits_are_not_worth_a_word(computing, waiting):
-    clock, loader = Clock(), Loader()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        epoch(WaitWatch(2, clock), clock, loader, computing, waiting, 0)
+def test_each_kind_of_loss_is_said_once():
+    notices = Notices()
+    lost = {"skipped": 2, "skipped_names": ["a.jpg", "b.jpg"], "dead_peers": [3]}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        notices.losses(lost, stacklevel=1)
+        notices.losses(lost | {"skipped": 3, "lost_tiers": ["the disk cache x is off"]}, 1)
+    assert said(seen) == [
+        "2 samples skipped (a.jpg, b.jpg)",
+        "rank 3 lost",
+        "the disk cache x is off",
+    ]
+
+
+def test_figures_that_make_no_sense_are_an_error():
+    with pytest.raises(ValueError, match="'second'"):
+        judge({"second": 1.0})
+
+
+def slow_image(image):
+    time.sleep(0.02)
+    return np.array(image.resize((8, 8)))
+
+
+def test_a_python_transform_is_what_the_loop_waits_for(images):
+    loader = foreload.DataLoader(images, 10, transform=slow_image, num_workers=2)
+    out = io.StringIO()
+    for _ in foreload.progress(loader, out):
+        pass
+    epoch = loader.epoch_stats()
+    # 50 samples of 20 ms in two threads, and a loop that does nothing.
+    assert epoch["seconds"] >= 0.5
+    assert epoch["wait_fraction"] > 0.8
+    verdict = epoch["verdict"]
+    assert verdict["limit"] == "transform"
+    assert verdict["waited"] == pytest.approx(epoch["wait_fraction"])
+    assert verdict["helps"][0]["what"] == "num_workers=4"
+    assert f"waited {verdict['waited']:.0%} (transform)" in out.getvalue()
+    assert verdict["text"] in out.getvalue()
+    assert loader.stats()["verdict"]["limit"] == "transform"
+
+
+def test_a_collate_function_is_what_the_loop_waits_for(images):
+    def collate(samples):
+        time.sleep(0.2)
+        return samples
+
+    loader = foreload.DataLoader(images, 10, transform=CHAIN, collate_fn=collate)
+    list(loader)
+    verdict = loader.epoch_stats()["verdict"]
+    assert verdict["limit"] == "transform"
+    assert "in the loop's own thread" in verdict["text"]
+
+
+def test_a_slow_source_is_what_the_loop_waits_for(images, monkeypatch):
+    size = sum(file.stat().st_size for file in images.rglob("*.*"))
+    opened = functools.partial(_core.open_loader, source_bandwidth=float(size))
+    monkeypatch.setattr(_core, "open_loader", opened)
+    loader = foreload.DataLoader(images, 10, transform=CHAIN, profile="none")
+    list(loader)
+    verdict = loader.epoch_stats()["verdict"]
+    assert verdict["limit"] == "source"
+    assert " for the source (" in verdict["text"]
+    assert any(help["what"].startswith("memory=") for help in verdict["helps"])
+
+
+def test_a_slow_loop_is_its_own_limit(images):
+    loader = foreload.DataLoader(images, 10, transform=CHAIN)
+    for _ in loader:
+        time.sleep(0.3)
+    verdict = loader.epoch_stats()["verdict"]
+    assert verdict["limit"] == "loop"
+    assert verdict["text"].endswith("the loop itself is the limit")
+    assert verdict["helps"] == []
+
+
+def test_skipped_samples_are_said_once_and_in_every_epoch(images, tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(images, data)
+    (data / "class0" / "0000.png").write_bytes(b"no image")
+    loader = foreload.DataLoader(data, 10, transform=CHAIN, on_error="skip")
+    out = io.StringIO()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            list(foreload.progress(loader, out))
+            assert len(loader.epoch_stats()["verdict"]["losses"]) == 1
+    assert said(seen) == ["1 sample skipped (class0/0000.png)"]
+    assert seen[0].filename.endswith("_progress.py")  # its loop
+    assert out.getvalue().count("lost: 1 sample skipped (class0/0000.png)\n") == 2
+    assert loader.stats()["verdict"]["losses"][0].startswith("2 samples skipped")
+
+
+def test_a_reader_warns_of_losses(tmp_path):
+    for number in range(10):
+        (tmp_path / f"{number}.jpg").write_bytes(bytes(100))
+    index = tmp_path / "index"
+    foreload.Reader(tmp_path, index=index)
+    (tmp_path / "3.jpg").unlink()
+    reader = foreload.Reader(tmp_path, index=index, on_error="skip")
+    with pytest.warns(RuntimeWarning, match=r"1 sample skipped \(3.jpg\)") as seen:
+        assert len(list(reader)) == 1
+    assert seen[0].filename == __file__
+    assert reader.epoch_stats()["verdict"]["losses"] == ["1 sample skipped (3.jpg)"]
+    assert reader.stats()["verdict"]["losses"] == ["1 sample skipped (3.jpg)"]
 
 
 class Terminal(io.StringIO):

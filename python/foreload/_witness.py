@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures that a verdict is made of: the engine's counters, and what this side counts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from foreload import _core
+from foreload._delivery import Delivery
+from foreload._device import DeviceFeed
+from foreload._engine_feed import Core
+from foreload._pipeline import Pipeline
+from foreload._verdict import Figures
+from foreload._waiting import WaitWatch
+
+
+@dataclass
+class _Counted:
+    """What this side of the border had counted at a time."""
+
+    own_seconds: float = 0.0
+    transform_seconds: float = 0.0
+    transform_cpu_seconds: float = 0.0
+    skipped: int = 0
+    skipped_names: int = 0
+
+
+class Witness:
+    """Gathers the figures of a loader. For the loop's thread; others may ask.
+
+    Args:
+        core: The engine.
+        delivery: How batches come to the loop.
+        waits: What the loop's thread measures.
+        pipeline: Of a Python transform, if there is one, with
+        workers: so many
+        in_threads: threads, or processes.
+        device: On the way to a device, if there is one.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        delivery: Delivery,
+        waits: WaitWatch,
+        pipeline: Pipeline | None,
+        workers: int,
+        in_threads: bool,
+        device: DeviceFeed | None,
+    ) -> None:
+        self._core = core
+        self._delivery = delivery
+        self._waits = waits
+        self._pipeline = pipeline
+        self._workers = workers
+        self._in_threads = in_threads
+        self._device = device
+        self._at_begin = _Counted()
+
+    def begin_epoch(self) -> None:
+        """An epoch has begun."""
+        self._at_begin = self._counted()
+
+    def epoch(self) -> Figures:
+        """The current epoch as far as it has come, or the last one after its end."""
+        ran_on = self._device is not None and self._device.ran_on
+        engine = self._delivery.engine
+        waits = self._waits
+        figures: Figures = json.loads(
+            engine.ended_figures if ran_on else self._core.epoch_figures_json()
+        )
+        figures["seconds"] = waits.seconds
+        figures["waited"] = min(waits.waited, waits.seconds)
+        figures["first_wait"] = waits.first_wait if waits.epochs == 1 else 0.0
+        return self._with_own(figures, self._at_begin)
+
+    def run(self) -> Figures:
+        """All epochs so far."""
+        waits = self._waits
+        figures: Figures = json.loads(self._core.run_figures_json())
+        figures["seconds"] = waits.run_seconds
+        figures["waited"] = min(waits.run_waited, waits.run_seconds)
+        figures["first_wait"] = waits.first_wait
+        return self._with_own(figures, _Counted())
+
+    def _with_own(self, figures: Figures, before: _Counted) -> Figures:
+        now = self._counted()
+        figures["own_seconds"] = now.own_seconds - before.own_seconds
+        figures["skipped"] = figures.get("skipped", 0) + now.skipped - before.skipped
+        figures["skipped_names"] = (
+            figures.get("skipped_names", []) + self.skipped_names()[before.skipped_names :]
+        )
+        if self._pipeline is not None:
+            figures.setdefault("cpus", _core.available_cpus())
+            figures["transform_workers"] = self._workers
+            figures["transform_in_threads"] = self._in_threads
+            figures["transform_cpu_seconds"] = (
+                now.transform_cpu_seconds - before.transform_cpu_seconds
+            )
+            busy = (now.transform_seconds - before.transform_seconds) / self._workers
+            figures.setdefault("stages", {})["transform"] = {"busy_seconds": busy}
+        return figures
+
+    def _counted(self) -> _Counted:
+        counted = _Counted(
+            own_seconds=self._delivery.own_seconds,
+            skipped=self.skipped,
+            skipped_names=len(self.skipped_names()),
+        )
+        if self._pipeline is not None:
+            counted.transform_seconds = self._pipeline.seconds
+            counted.transform_cpu_seconds = self._pipeline.cpu_seconds
+        return counted
+
+    @property
+    def skipped(self) -> int:
+        """Samples that this side has skipped, beside those of the engine."""
+        return sum(part.skipped for part in (self._pipeline, self._device) if part is not None)
+
+    def skipped_names(self) -> list[str]:
+        """The first of them."""
+        names = [part.skipped_names for part in (self._pipeline, self._device) if part is not None]
+        return [name for some in names for name in some]
