@@ -72,7 +72,7 @@ def test_one_table_for_all_ranks(program: str, data: Path, tmp_path: Path) -> No
     for epoch, line in enumerate(lines[5:7]):
         assert re.match(rf"epoch {epoch}: rank [01], the slowest, (waited|did not wait)", line)
     assert "peers over ucx (lo) (auto: this job was not started by mpirun)" in lines[7]
-    assert len(lines) == 6
+    assert len(lines) == 8
     # Each rank has half of the budget in the folder of the node.
     used = sum(file.stat().st_size for file in (tmp_path / "cache").rglob("*") if file.is_file())
     assert total(data) <= used <= 4 * total(data) + (64 << 20)
