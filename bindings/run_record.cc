@@ -17,20 +17,22 @@ namespace foreload::python {
 void register_run_record(py::module_& module) {
   using Clock = std::chrono::steady_clock;
   using Text = std::string;
+  constexpr auto seconds = [](double count) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count));
+  };
   py::class_<RunRecord>(module, "RunRecord")
       .def(py::init([](const std::filesystem::path& file, const Text& header) {
              return take(RunRecord::create(file, header, Clock::now()));
            }),
            py::arg("file"), py::arg("header"))
       .def("begin_epoch",
-           [](RunRecord& record, uint64_t epoch, uint64_t batches, const Text& stats) {
-             record.begin_epoch(epoch, batches, stats, Clock::now());
+           [seconds](RunRecord& record, uint64_t epoch, uint64_t batches, const Text& stats,
+                     double ago) {
+             record.begin_epoch(epoch, batches, stats, Clock::now() - seconds(ago));
            })
       .def("batch",
-           [](RunRecord& record, double waited, uint64_t samples) {
-             const auto wait = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                 std::chrono::duration<double>(waited));
-             return static_cast<int>(record.batch(wait, samples, Clock::now()));
+           [seconds](RunRecord& record, double waited, uint64_t samples) {
+             return static_cast<int>(record.batch(seconds(waited), samples, Clock::now()));
            })
       .def("tell", [](RunRecord& record, const Text& epoch,
                       const Text& stats) { take(record.tell(epoch, stats, Clock::now())); })

@@ -32,12 +32,13 @@ class LoaderIterator:
         loader = self._loader
         loader._check_usable()
         with loader._lock:
+            asked = loader._waits.now()
             if self._turn is None:
-                asked = loader._waits.now()
                 self._turn, self._place, self._batches = loader._delivery.begin(loader._iteration)
                 loader._waits.begin(asked)
                 loader._witness.begin_epoch()
-                loader._log.begin(loader, self._place.epoch, self._batches)
+                ago = loader._waits.now() - asked
+                loader._log.begin(loader, self._place.epoch, self._batches, ago)
             elif not loader._iteration.counts(self._turn):
                 raise RuntimeError(
                     "a newer iteration over this DataLoader has begun, which ends this one: use "
@@ -52,7 +53,7 @@ class LoaderIterator:
                 raise StopIteration
             single = loader.batch_size is None and loader.batch_sampler is None
             samples = 1 if single else samples_in(received[0])
-            loader._log.batch(loader, loader._waits.last, samples)
+            loader._log.batch(loader, loader._waits.now() - asked, samples)
             self._received += 1
             last = self._received == self._batches
             consumed = loader._lists.consumed(self._place, self._received, last)

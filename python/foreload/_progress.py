@@ -56,7 +56,8 @@ def line(
     if samples and seconds > 0:
         parts.append(f"{samples / seconds:,.0f} samples/s")
     verdict = stats["verdict"]
-    parts.append(f"waited {verdict['waited']:.0%} ({verdict['limit']})")
+    if not over:
+        parts.append(f"waited {verdict['waited']:.0%} ({verdict['limit']})")
     amounts = {where: bytes for where, bytes in stats.get("from", {}).items() if bytes}
     everything = sum(amounts.values())
     parts.extend(f"{where} {bytes / everything:.0%}" for where, bytes in amounts.items())

@@ -78,9 +78,9 @@ class RunLog:
         self._record = _core.RunRecord(file, json.dumps(header))
         self._inside = False
 
-    def begin(self, loader: Counting, epoch: int, batches: int) -> None:
-        """The loop asks for the first of so many batches; 0: nobody knows."""
-        self._record.begin_epoch(epoch, batches, json.dumps(loader.stats()))
+    def begin(self, loader: Counting, epoch: int, batches: int, ago: float = 0.0) -> None:
+        """The loop asked for the first of so many batches (0: nobody knows) so many seconds ago."""
+        self._record.begin_epoch(epoch, batches, json.dumps(loader.stats()), ago)
         self._inside = True
 
     def batch(self, loader: Counting, waited: float, samples: int) -> None:

@@ -24,7 +24,6 @@ class WaitWatch:
         self._bins: Counter[int] = Counter()  # waits of the epoch, by the logarithm of their time
         self.longest = 0.0
         self.waited = 0.0  # in this epoch
-        self.last = 0.0  # for the batch that came last
         self.first_wait = 0.0  # until the first batch of the run was there
         self.epochs = 0  # begun so far
 
@@ -49,7 +48,6 @@ class WaitWatch:
             if self.epochs == 1 and not self._bins:
                 self.first_wait = self.waited + took
             self.waited += took
-            self.last = took
             self.longest = max(self.longest, took)
             self._bins[_bin(took)] += 1
 

@@ -185,12 +185,17 @@ TEST_F(LoaderFaults, AFullDiskIsNotTheEnd) {
 TEST_F(LoaderFaults, ADiskThatFillsUpIsInEveryVerdict) {
   const auto mount_point = root_ / "small";
   std::filesystem::create_directories(mount_point);
-  if (mount("tmpfs", mount_point.c_str(), "tmpfs", 0, "size=256k") != 0)
+  if (mount("tmpfs", mount_point.c_str(), "tmpfs", 0, "size=2m") != 0)
     GTEST_SKIP() << "no right to mount";
   {
     LoaderSettings with = settings(3);
-    with.disks = {{mount_point / "cache", 8 << 20}};
+    with.disks = {{mount_point / "cache", 3 << 19}};
+    Shape shape;
+    shape.bytes_per_second = static_cast<double>(total());  // a second for an epoch
+    with.wrap_source = shaped(shape);
     const auto loader = open(with);
+    // Somebody else takes all the room before anything is kept there.
+    std::ofstream(mount_point / "other", std::ios::binary) << std::string(2 << 20, 'x');
     for (int e = 0; e < 3; ++e) {
       epoch(*loader);
       const EpochFigures figures = loader->epoch_stats().figures;

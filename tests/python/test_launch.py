@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -58,7 +59,8 @@ def test_ranks_read_the_source_once(program: str, data: Path) -> None:
 
 def test_one_table_for_all_ranks(program: str, data: Path, tmp_path: Path) -> None:
     disk = f"{tmp_path / 'cache'}:{4 * total(data) + (64 << 20)}B"
-    lines = launch(program, data, 2, "--epochs", "2", "--disk", disk).splitlines()
+    first, *lines = launch(program, data, 2, "--epochs", "2", "--disk", disk).splitlines()
+    assert first.startswith(f"{data}: {FILES} samples")
     assert lines[0].split()[:3] == ["epoch", "rank", "seconds"]
     assert [line.split()[:2] for line in lines[1:5]] == [
         ["0", "0"],
@@ -67,9 +69,11 @@ def test_one_table_for_all_ranks(program: str, data: Path, tmp_path: Path) -> No
         ["1", "1"],
     ]
     assert lines[3].endswith(expected_digest(data, 2, 0, 1))
-    assert "peers over ucx (lo, UCX 1." in lines[5]
-    assert "(auto: this job was not started by mpirun)" in lines[5]
-    assert len(lines) == 6
+    for epoch, line in enumerate(lines[5:7]):
+        assert re.match(rf"epoch {epoch}: rank [01], the slowest, (waited|did not wait)", line)
+    assert "peers over ucx (lo, UCX 1." in lines[7]
+    assert "(auto: this job was not started by mpirun)" in lines[7]
+    assert len(lines) == 8
     # Each rank has half of the budget in the folder of the node.
     used = sum(file.stat().st_size for file in (tmp_path / "cache").rglob("*") if file.is_file())
     assert total(data) <= used <= 4 * total(data) + (64 << 20)

@@ -7,8 +7,10 @@ from __future__ import annotations
 import html.parser
 import json
 import re
+import resource
 import shutil
 import subprocess
+import warnings
 import xml.etree.ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -339,6 +341,24 @@ def test_a_home_folder_is_found(
     monkeypatch.setenv("HOME", str(tmp_path))
     foreload.DataLoader(images, run_file="~/run.jsonl").close()
     assert kinds_of(tmp_path / "run.jsonl") == ["header"]
+
+
+def test_a_disk_that_fills_up_is_a_warning_and_the_run_goes_on(
+    images: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.jsonl"
+    loader = foreload.DataLoader(images, batch_size=8, transform=CHAIN, run_file=file)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 9, before[1]))
+    try:
+        with pytest.warns(RuntimeWarning, match="cannot write run file .* The run goes on"):
+            assert sum(1 for _ in loader) == 7
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert kinds_of(file) == ["header"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sum(1 for _ in loader) == 7  # said once
 
 
 def test_ranks_have_files_of_their_own(images: Path, tmp_path: Path) -> None:

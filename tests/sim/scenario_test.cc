@@ -217,6 +217,13 @@ TEST_F(ScenarioTest, ARunFileSaysWhatWasMeasured) {
   EXPECT_EQ(scenario->dataset.samples, 10u);
   EXPECT_EQ(scenario->dataset.mean, 500u);
   EXPECT_DOUBLE_EQ(scenario->training.compute, 5000);
+  ASSERT_TRUE(run->append(R"({"kind": "moment", "at": 15, "bytes": 9000})"));  // is no epoch
+  EXPECT_DOUBLE_EQ(read(with(R"("source": {"run": "run.jsonl"})"))->cluster.source.curve.rate(3),
+                   500);
+  std::ofstream(folder_ / "old.jsonl") << "{\"foreload_run\": 1}\n"
+                                       << R"({"seconds": 2, "from": {"source": 800}})" << "\n";
+  EXPECT_DOUBLE_EQ(read(with(R"("source": {"run": "old.jsonl"})"))->cluster.source.curve.rate(3),
+                   400);
   std::ofstream(folder_ / "no.jsonl") << "{}\n";
   EXPECT_NE(flaw(with(R"("source": {"run": "no.jsonl"})")).find("is no run file"),
             std::string::npos);

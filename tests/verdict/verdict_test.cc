@@ -173,6 +173,11 @@ TEST(Verdict, PythonThreadsThatComputeWantProcesses) {
   EXPECT_EQ(find(verdict, "num_workers"), nullptr);
 }
 
+// They share an interpreter that is not busy: as many processes would take as long.
+TEST(Verdict, PythonThreadsThatDoBothDoNotWantProcesses) {
+  EXPECT_EQ(find(judge(python_threads(14)), "workers="), nullptr);
+}
+
 TEST(Verdict, PythonThreadsThatSleepWantMoreOfThem) {
   const Verdict verdict = judge(python_threads(0.1));
   EXPECT_EQ(verdict.limit, Limit::transform);
@@ -187,6 +192,12 @@ TEST(Verdict, AFunctionInTheLoopsThreadIsATransform) {
   const Verdict verdict = judge(figures);
   EXPECT_EQ(verdict.limit, Limit::transform);
   EXPECT_NE(verdict.text.find("in the loop's own thread"), std::string::npos);
+}
+
+TEST(Verdict, SlowSourcesHaveARateToo) {
+  EpochFigures figures = slow_source();
+  stage(figures, Limit::source).bytes = 200'000;
+  EXPECT_TRUE(judge(figures).text.starts_with("waited 80 % for the source (10 kB/s)"));
 }
 
 TEST(Verdict, TellsTheStartApart) {

@@ -15,7 +15,8 @@ std::vector<std::string> external_verbs();
 bool is_external_verb(const std::string& verb);
 
 // Runs the verb with `arguments` and `input` on its standard input, and returns its exit status.
-// With `input` null this process becomes the program. Fails with `invalid` if the program is not there.
+// With `input` null this process becomes the program. Fails with `invalid` if the program is not
+// there.
 Result<int> run_external(const std::string& verb, const std::vector<std::string>& arguments,
                          const std::string* input = nullptr);
 

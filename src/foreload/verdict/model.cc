@@ -20,6 +20,8 @@ constexpr double kDiskOverhead = 0.02;
 constexpr double kNativeShare = 0.5;
 // Workers that together use less than this share of one CPU wait for something outside.
 constexpr double kWaitsOutside = 0.5;
+// An interpreter whose threads together use this share of one CPU has no more to give.
+constexpr double kInterpreterBusy = 0.8;
 // No loop gets more bytes per second than this from memory, however little it does itself.
 constexpr double kMemoryRate = 2e9;
 // Bytes of the source beyond those that caches miss, as a share of all, that mean they are filled.
@@ -121,10 +123,11 @@ void add_transform(const EpochFigures& figures, std::vector<Change>& changes) {
     changes.push_back({Change::Kind::settings, std::move(what), then});
   };
   // Threads wait for the interpreter when together they use about one CPU or more, and for
-  // something outside when they use less.
+  // something outside when they use much less.
   const bool computes = cpu > kWaitsOutside * figures.seconds;
   if (computes) {
-    if (figures.transform_in_threads) add("workers=\"process\"", cpu / std::min(workers, cpus));
+    if (figures.transform_in_threads && cpu > kInterpreterBusy * figures.seconds)
+      add("workers=\"process\"", cpu / std::min(workers, cpus));
     add("foreload.transforms instead of a Python function", kNativeShare * cpu / cpus);
   }
   if (!computes)

@@ -51,6 +51,7 @@ std::string two_digits(double value) {
 std::string at_rate(const StageFigures& stage) {
   if (stage.busy_seconds <= 0 || stage.bytes == 0) return "";
   const double megabytes = static_cast<double>(stage.bytes) / stage.busy_seconds / 1e6;
+  if (megabytes < 1) return fmt::format(" ({} kB/s)", two_digits(1e3 * megabytes));
   return fmt::format(" ({} MB/s)", two_digits(megabytes));
 }
 
