@@ -178,7 +178,12 @@ def test_bytes_from_memory_are_no_more_than_memory_holds(folder, tmp_path):
     """What was on its way for an earlier batch once counted as memory's, 30 times its size."""
     memory = 64 << 10
     reader = foreload.Reader(
-        folder, epochs=4, batch_size=16, memory=memory, disk=(tmp_path, 16 << 20), profile="none"
+        folder,
+        epochs=4,
+        batch_size=16,
+        memory=f"{memory}B",
+        disk=(tmp_path, 16 << 20),
+        profile="none",
     )
     total = sum(path.stat().st_size for path in files(folder))
     for epoch in range(4):
