@@ -27,7 +27,7 @@ if [ ! -e "$work/python.stamp" ]; then
   bin=$PWD/build/wheel/bin
   (
     cd "$work/source"
-    CC=$bin/cc CXX=$bin/c++ AR=$bin/ar RANLIB=$bin/ranlib CFLAGS="-O1 -fno-sanitize=all" \
+    CC=$bin/cc CXX=$bin/c++ AR=$bin/ar RANLIB=$bin/ranlib CFLAGS="-O1 -g0 -fno-sanitize=all -Wno-date-time" \
       CPPFLAGS="-I$PWD/../../prefix/include" LDFLAGS="-L$PWD/../../prefix/lib" \
       ./configure --prefix=/opt/python --disable-test-modules --with-ensurepip=install
     make -j "$(nproc)"
