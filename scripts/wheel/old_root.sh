@@ -55,11 +55,13 @@ build/wheel/tools/bin/python -m pip download -qq --only-binary :all: --no-deps -
 cp "${wheels[0]}" tests/install/wheel_user.py "$root/try/"
 mount --bind /proc "$root/proc"
 trap 'umount "$root/proc"' EXIT
-in_root() { env -i PATH=/usr/bin:/bin HOME=/try LC_ALL=C.UTF-8 chroot "$root" "$@"; }
+in_root() { chroot "$root" /usr/bin/env -i PATH=/usr/bin:/bin HOME=/try LC_ALL=C.UTF-8 "$@"; }
 say "$(in_root /bin/sh -c '. /etc/os-release; echo "$PRETTY_NAME"'), $(in_root ldd --version | head -n 1)"
 if in_root /bin/sh -c 'command -v cc gcc g++ clang'; then die "the root has a compiler"; fi
-in_root /opt/python/bin/python3 -m venv /try/env
-in_root /bin/sh -c '/try/env/bin/pip install -qq --no-index /try/*.whl'
+# Debian's Python leaves pip to another package; the wheel of it that Python comes with runs as it is.
+in_root /opt/python/bin/python3 -m venv --without-pip /try/env
+in_root /bin/sh -c 'for pip in /opt/python/lib/python3.11/ensurepip/_bundled/pip-*.whl; do
+  /try/env/bin/python "$pip/pip" install -qq --no-index /try/*.whl; done'
 in_root /try/env/bin/python /try/wheel_user.py read /try/train
 in_root /try/env/bin/python /try/wheel_user.py share /try/train
 say "the wheel works there"
