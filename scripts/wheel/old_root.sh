@@ -43,7 +43,8 @@ if [ ! -e "$work/root.stamp" ]; then
   say "making a root of Debian 11"
   rm -rf "$root"
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/\?$')
-  mmdebstrap --quiet --variant=essential bullseye "$root" "$mirror"
+  # numpy needs the C++ library of the system; foreload does not.
+  mmdebstrap --quiet --variant=essential --include=libstdc++6 bullseye "$root" "$mirror"
   touch "$work/root.stamp"
 fi
 
@@ -52,14 +53,17 @@ mkdir -p "$root/opt" "$root/try"
 cp -a "$work/python/opt/python" "$root/opt/"
 build/wheel/tools/bin/python -m pip download -qq --only-binary :all: --no-deps --python-version 3.11 \
   --platform "$platform" -d "$root/try" numpy
+build/wheel/tools/bin/python -m pip download -qq --no-deps -d "$root/try/tools" installer
 cp "${wheels[0]}" tests/install/wheel_user.py "$root/try/"
 mount --bind /proc "$root/proc"
 trap 'umount "$root/proc"' EXIT
-in_root() { env -i PATH=/usr/bin:/bin HOME=/try LC_ALL=C.UTF-8 chroot "$root" "$@"; }
+in_root() { chroot "$root" /usr/bin/env -i PATH=/usr/bin:/bin HOME=/try LC_ALL=C.UTF-8 "$@"; }
 say "$(in_root /bin/sh -c '. /etc/os-release; echo "$PRETTY_NAME"'), $(in_root ldd --version | head -n 1)"
 if in_root /bin/sh -c 'command -v cc gcc g++ clang'; then die "the root has a compiler"; fi
-in_root /opt/python/bin/python3 -m venv /try/env
-in_root /bin/sh -c '/try/env/bin/pip install -qq --no-index /try/*.whl'
+# Debian's Python leaves pip to other packages; this installs wheels as pip does.
+in_root /opt/python/bin/python3 -m venv --without-pip /try/env
+in_root /bin/sh -c 'for wheel in /try/*.whl; do
+  PYTHONPATH=$(echo /try/tools/installer-*.whl) /try/env/bin/python -m installer "$wheel"; done'
 in_root /try/env/bin/python /try/wheel_user.py read /try/train
 in_root /try/env/bin/python /try/wheel_user.py share /try/train
 say "the wheel works there"
