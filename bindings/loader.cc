@@ -275,10 +275,17 @@ void register_loader(py::module_& module) {
     endings().wait();
   });
   register_batch(module);
+  // What waits for the engine's lock: the engine may hold it and want the GIL, for memory of
+  // torch's.
+  const py::call_guard<py::gil_scoped_release> without_gil;
   py::class_<LoaderCore>(module, "LoaderCore")
       .def("next", &LoaderCore::next, py::arg("seconds") = std::nullopt)
-      .def("seek", [](LoaderCore& core, uint64_t epoch,
-                      uint64_t start) { core.loader().seek(epoch, start); })
+      .def(
+          "seek",
+          [](LoaderCore& core, uint64_t epoch, uint64_t start) {
+            core.loader().seek(epoch, start);
+          },
+          without_gil)
       .def("give_list", &LoaderCore::give_list, py::arg("samples"), py::arg("batch_ends"))
       .def("batches_in",
            [](LoaderCore& core, uint64_t epoch) { return core.loader().batches_in(epoch); })
@@ -303,13 +310,18 @@ void register_loader(py::module_& module) {
              const uint64_t number = within("sample", sample, 0, index.samples());
              return py::bytes(std::string(index.object_name(index.part(number, 0).object)));
            })
-      .def("stats_json", [](LoaderCore& core) { return to_json(core.loader().stats()); })
-      .def("start_json", [](LoaderCore& core) { return to_json(core.loader().stats().start); })
+      .def(
+          "stats_json", [](LoaderCore& core) { return to_json(core.loader().stats()); },
+          without_gil)
+      .def(
+          "start_json", [](LoaderCore& core) { return to_json(core.loader().stats().start); },
+          without_gil)
       .def("epoch_json", [](LoaderCore& core) { return to_json(core.loader().epoch_stats()); })
       .def("epoch_figures_json",
            [](LoaderCore& core) { return to_json(core.loader().epoch_stats().figures); })
-      .def("run_figures_json",
-           [](LoaderCore& core) { return to_json(core.loader().stats().figures); });
+      .def(
+          "run_figures_json",
+          [](LoaderCore& core) { return to_json(core.loader().stats().figures); }, without_gil);
   module.def(
       "open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
       py::arg("extensions"), py::arg("index"), py::arg("revalidate"), py::arg("rank"),
