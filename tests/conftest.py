@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A test that does not run proves nothing: only the reasons named here are good enough to skip one."""
+"""A test that does not run proves nothing: only the reasons named here may skip one."""
 
 from __future__ import annotations
 

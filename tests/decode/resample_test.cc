@@ -66,7 +66,8 @@ TEST_P(ResampleWith, EqualsThePortableOne) {
     const uint32_t channels = i % 4 == 0 ? 1 : 3;
     const auto how = i % 3 == 0 ? Interpolation::bicubic : Interpolation::bilinear;
     make_pixels(in_, from, channels, static_cast<uint32_t>(i));
-    resample(in_.view(), whole_box(from), to, how, i % 2 == 0, expected, scratch_, kPortableKernels);
+    resample(in_.view(), whole_box(from), to, how, i % 2 == 0, expected, scratch_,
+             kPortableKernels);
     EXPECT_EQ(resized(whole_box(from), to, how, i % 2 == 0), bytes_of(expected))
         << from.width << " x " << from.height << " to " << to.width << " x " << to.height;
   }
@@ -83,9 +84,10 @@ TEST_P(ResampleWith, ExtremesAreExact) {
       }
     }
     for (const ImageSize to : {ImageSize{1, 1}, ImageSize{7, 4}, ImageSize{70, 90}}) {
-      resample(in_.view(), whole_box(in_.size()), to, Interpolation::bicubic, false, expected, scratch_,
-               kPortableKernels);
-      EXPECT_EQ(resized(whole_box(in_.size()), to, Interpolation::bicubic, false), bytes_of(expected));
+      resample(in_.view(), whole_box(in_.size()), to, Interpolation::bicubic, false, expected,
+               scratch_, kPortableKernels);
+      EXPECT_EQ(resized(whole_box(in_.size()), to, Interpolation::bicubic, false),
+                bytes_of(expected));
     }
   }
 }
@@ -110,7 +112,8 @@ TEST_P(ResampleWith, FlipEqualsFlippingTheResult) {
 TEST_P(ResampleWith, SameSizeIsACopy) {
   make_pixels(in_, {45, 23}, 3, 2);
   for (const auto& [name, interpolation] : kInterpolations) {
-    EXPECT_EQ(resized(whole_box(in_.size()), in_.size(), interpolation, false), bytes_of(in_)) << name;
+    EXPECT_EQ(resized(whole_box(in_.size()), in_.size(), interpolation, false), bytes_of(in_))
+        << name;
   }
 }
 

@@ -87,7 +87,8 @@ TEST(NeighboursProcesses, ADeadNeighbourIsMissedAtOnceAndAStoppedOneIsNot) {
     std::promise<uint32_t> gone;
     auto missed = gone.get_future();
     SharedTiers shared(neighbours, 0, *own, [&gone](uint32_t rank) { gone.set_value(rank); });
-    EXPECT_EQ(shared.fetch(neighbours, 2, kNeighbourSamples, kPlan, kPatience)[1] != nullptr, has_memory);
+    EXPECT_EQ(shared.fetch(neighbours, 2, kNeighbourSamples, kPlan, kPatience)[1] != nullptr,
+              has_memory);
     owner.stop();
     EXPECT_EQ(missed.wait_for(milliseconds(50)), std::future_status::timeout);
     owner.kill_and_wait();

@@ -20,6 +20,7 @@
 
 #include "foreload/base/random.h"
 #include "foreload/peers/transport.h"
+
 #include "patience.h"
 
 namespace foreload {

@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+from folders import remove_unseen
 
 import foreload
 from foreload import _core, transforms
@@ -192,7 +193,7 @@ def test_a_reader_warns_of_losses(tmp_path):
         (tmp_path / f"{number}.jpg").write_bytes(bytes(100))
     index = tmp_path / "index"
     foreload.Reader(tmp_path, index=index)
-    (tmp_path / "3.jpg").unlink()
+    remove_unseen(tmp_path / "3.jpg")
     reader = foreload.Reader(tmp_path, index=index, on_error="skip")
     with pytest.warns(RuntimeWarning, match=r"1 sample skipped \(3.jpg\)") as seen:
         assert len(list(reader)) == 1

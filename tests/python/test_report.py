@@ -394,7 +394,6 @@ def test_torchs_loader_can_be_recorded(images: Path, tmp_path: Path) -> None:
 CHROMIUM = shutil.which("chromium")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 @pytest.mark.parametrize("width", [400, 1400])
 def test_nothing_is_wider_than_the_window(run: Run, tmp_path: Path, width: int) -> None:
     """In a real browser; a script of the test's own measures the page."""

@@ -18,6 +18,7 @@
 #include "foreload/base/hash.h"
 #include "foreload/base/random.h"
 #include "foreload/tiers/memory_limit.h"
+
 #include "memory_bytes.h"
 
 namespace foreload {

@@ -13,6 +13,7 @@
 
 #include "foreload/base/hash.h"
 #include "foreload/base/random.h"
+
 #include "memory_bytes.h"
 
 namespace foreload {

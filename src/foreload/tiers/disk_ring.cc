@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "foreload/tiers/disk_reads.h"
-
 #include <liburing.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -9,6 +7,8 @@
 #include <cerrno>
 #include <system_error>
 #include <unordered_map>
+
+#include "foreload/tiers/disk_reads.h"
 
 namespace foreload::disk_cache {
 namespace {
