@@ -189,12 +189,14 @@ def test_skipped_samples_are_said_once_and_in_every_epoch(images, tmp_path):
 
 
 def test_a_reader_warns_of_losses(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
     for number in range(10):
-        (tmp_path / f"{number}.jpg").write_bytes(bytes(100))
+        (data / f"{number}.jpg").write_bytes(bytes(100))
     index = tmp_path / "index"
-    foreload.Reader(tmp_path, index=index)
-    remove_unseen(tmp_path / "3.jpg")
-    reader = foreload.Reader(tmp_path, index=index, on_error="skip")
+    foreload.Reader(data, index=index)
+    remove_unseen(data / "3.jpg")
+    reader = foreload.Reader(data, index=index, on_error="skip")
     with pytest.warns(RuntimeWarning, match=r"1 sample skipped \(3.jpg\)") as seen:
         assert len(list(reader)) == 1
     assert seen[0].filename == __file__
