@@ -391,7 +391,7 @@ def test_torchs_loader_can_be_recorded(images: Path, tmp_path: Path) -> None:
     assert words.index("this run") < words.index("torch") < words.index("Where bytes came from")
 
 
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = shutil.which("chromium") or "chromium"
 
 
 @pytest.mark.parametrize("width", [400, 1400])
@@ -413,7 +413,7 @@ def test_nothing_is_wider_than_the_window(run: Run, tmp_path: Path, width: int) 
         "utf-8",
     )
     done = subprocess.run(
-        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
          "--window-size=1500,3000", f"--user-data-dir={tmp_path}/profile", "--dump-dom",
          measured.as_uri()],
         capture_output=True, text=True, timeout=120,
