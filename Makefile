@@ -32,7 +32,7 @@ demo: $(stamps)/package $(stamps)/plot-tools ## make photos, read them from slow
 
 test: system-tests $(stamps)/dev-tools ## everything: C++ and Python tests, lint, sanitizers
 	@mkdir -p build && rm -f build/test-*.log
-	@status=0; $(MAKE) test-dev $(stamps)/package $(wheel) test-python lint sanitize fuzz || status=$$?; \
+	@status=0; $(MAKE) -k test-dev $(stamps)/package $(wheel) test-python lint sanitize fuzz || status=$$?; \
 	  scripts/test-summary.sh $$status
 
 bare: ## demo and test in a new Debian 12 that has nothing yet, with the times they took (needs root)

@@ -331,7 +331,7 @@ def test_samples_of_the_programs_own_are_recorded_too(tmp_path: Path) -> None:
 def test_a_run_file_that_cannot_be_written_is_refused_at_once(
     images: Path, tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(ValueError, match="cannot write run_file"):
+    with pytest.raises(ValueError, match="run_file: cannot write"):
         foreload.DataLoader(images, run_file=tmp_path / name)
 
 
