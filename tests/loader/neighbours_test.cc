@@ -84,16 +84,17 @@ TEST(NeighboursProcesses, ADeadNeighbourIsMissedAtOnceAndAStoppedOneIsNot) {
     Child owner(publish_and_sleep(neighbours));
     ASSERT_EQ(owner.hear(), "published");
     const auto own = tier_with(0, 0);
-    std::promise<uint32_t> gone;
+    std::promise<std::pair<uint32_t, bool>> gone;
     auto missed = gone.get_future();
-    SharedTiers shared(neighbours, 0, *own, [&gone](uint32_t rank) { gone.set_value(rank); });
+    SharedTiers shared(neighbours, 0, *own,
+                       [&gone](uint32_t rank, bool in_order) { gone.set_value({rank, in_order}); });
     EXPECT_EQ(shared.fetch(neighbours, 2, kNeighbourSamples, kPlan, kPatience)[1] != nullptr,
               has_memory);
     owner.stop();
     EXPECT_EQ(missed.wait_for(milliseconds(50)), std::future_status::timeout);
     owner.kill_and_wait();
     ASSERT_EQ(missed.wait_for(kPatience), std::future_status::ready);
-    EXPECT_EQ(missed.get(), 1u);
+    EXPECT_EQ(missed.get(), std::pair(1u, false));
   }
 }
 

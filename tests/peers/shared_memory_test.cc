@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <future>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -116,6 +117,21 @@ TEST(SharedMemory, OneProcessARank) {
   const auto second = SharedMemory::open(job, 0);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().kind, ErrorKind::invalid);
+}
+
+// A rank whose loop was done is not one that was lost (tests/loader kills one).
+TEST(SharedMemory, WhoLeavesInOrderSaysSo) {
+  const std::string job = new_job();
+  auto owner = opened(job, 0);
+  std::promise<bool> gone;
+  auto left =
+      SharedMemory::open(job, 1, [&gone](uint32_t, bool in_order) { gone.set_value(in_order); });
+  ASSERT_TRUE(left) << left.error().message;
+  ASSERT_TRUE((*left)->watch(0, kPatience));
+  owner.reset();
+  auto in_order = gone.get_future();
+  ASSERT_EQ(in_order.wait_for(kPatience), std::future_status::ready);
+  EXPECT_TRUE(in_order.get());
 }
 
 TEST(SharedMemory, NobodyThereOrNothingPublished) {

@@ -148,8 +148,9 @@ struct EngineStats {
   uint64_t skipped_samples = 0;         // of batches that next() gave
   std::vector<std::string> skipped;     // names of the first hundred
   std::vector<std::string> lost_tiers;  // and why
-  std::vector<uint32_t> dead_peers;
-  std::vector<PeerStats> peers;  // by rank; empty without peers
+  std::vector<uint32_t> dead_peers;     // those that have left included
+  std::vector<uint32_t> left_peers;     // in good order, when their loop was done
+  std::vector<PeerStats> peers;         // by rank; empty without peers
 };
 
 class Engine {

@@ -97,6 +97,7 @@ void Engine::carry(action::DropPeer& a) {
   std::erase_if(pushed_, [&a](const auto& push) { return push.first.first == a.rank; });
   std::lock_guard lock(mutex_);
   stats_.dead_peers.push_back(a.rank);
+  if (a.in_order) stats_.left_peers.push_back(a.rank);
   stats_.peers[a.rank].lost = true;
 }
 
@@ -178,7 +179,7 @@ void Engine::handle(message::PeerMessage& message) {
   } else if (const auto* ping = std::get_if<wire::Ping>(&message.message)) {
     parts_.peers->pong(message.from, ping->number);
   } else if (std::holds_alternative<wire::Goodbye>(message.message)) {
-    tell(event::PeerDown{message.from});
+    tell(event::PeerDown{message.from, true});
   }
 }
 

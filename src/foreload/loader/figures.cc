@@ -83,7 +83,11 @@ void set_counters(const EngineStats& before, const EngineStats& now, const Epoch
                                now.skipped.end());
   figures.retries = now.policy.retries - before.policy.retries;
   figures.corrupt_copies = now.corrupt_copies - before.corrupt_copies;
-  figures.dead_peers = now.dead_peers;
+  figures.dead_peers.clear();
+  for (const uint32_t rank : now.dead_peers) {
+    if (std::ranges::find(now.left_peers, rank) == now.left_peers.end())
+      figures.dead_peers.push_back(rank);
+  }
   figures.lost_tiers = now.lost_tiers;
   // A disk that is off keeps nothing; disks count alike.
   const uint64_t disks = now.stages.size() > 3 ? now.stages.size() - 3 : 0;

@@ -354,9 +354,10 @@ void Opening::make_room() {
 
 Result<void> Opening::join_ranks() {
   if (!neighbours_.ranks.empty())
-    shared_ = std::make_unique<SharedTiers>(
-        neighbours_, settings_.rank, *parts_.tiers[0].memory,
-        [inbox = parts_.inbox](uint32_t rank) { inbox->post(Event{event::PeerDown{rank}}); });
+    shared_ = std::make_unique<SharedTiers>(neighbours_, settings_.rank, *parts_.tiers[0].memory,
+                                            [inbox = parts_.inbox](uint32_t rank, bool in_order) {
+                                              inbox->post(Event{event::PeerDown{rank, in_order}});
+                                            });
   if (!settings_.join) return {};
   FORELOAD_CHECK(agree_on_plan(*settings_.join, settings_.rank, settings_.ranks, plan().digest()));
   if (shared_) {

@@ -145,6 +145,7 @@ std::string to_json(const LoaderStats& stats) {
                   {"replicas_kept", stats.engine.policy.replicas},
                   {"replicas_given_up", stats.engine.policy.gave_way},
                   {"dead_peers", stats.engine.dead_peers},
+                  {"left_peers", stats.engine.left_peers},
                   {"peers", peers_json(stats.engine.peers)}};
   return json.dump();
 }

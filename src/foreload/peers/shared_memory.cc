@@ -29,6 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+// The last byte on a connection whose owner ends in good order; a process that dies says nothing.
+constexpr char kFarewell = '.';
 
 struct Address {
   sockaddr_un socket{};
@@ -210,28 +212,38 @@ class UnixSharedMemory final : public SharedMemory {
         });
       };
       std::erase_if(visitors, has_gone);
-      for (const uint32_t rank : take_gone(has_gone))
-        if (gone_) gone_(rank);
+      for (const Watched& gone : take_gone(has_gone))
+        if (gone_) gone_(gone.rank, said_farewell(gone.connection.get()));
       SharedDescriptor visitor(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
       if (visitor.get() < 0 || !peers::of_own_user(visitor.get())) continue;
       answer(visitor.get(), memory_);
       visitors.push_back(std::move(visitor));
     }
+    for (const SharedDescriptor& visitor : visitors)
+      (void)::send(visitor.get(), &kFarewell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
-  template <class HasGone>
-  std::vector<uint32_t> take_gone(const HasGone& has_gone) {
-    std::lock_guard lock(mutex_);
-    std::vector<uint32_t> ranks;
-    for (const Watched& watched : watched_)
-      if (has_gone(watched.connection)) ranks.push_back(watched.rank);
-    std::erase_if(watched_, [&](const Watched& watched) { return has_gone(watched.connection); });
-    return ranks;
+  // Whether a process that has closed its end of a connection meant to.
+  static bool said_farewell(int connection) {
+    char said = 0;
+    return ::recv(connection, &said, 1, MSG_DONTWAIT) == 1 && said == kFarewell;
   }
 
   struct Watched {
     uint32_t rank;
     SharedDescriptor connection;
   };
+
+  template <class HasGone>
+  std::vector<Watched> take_gone(const HasGone& has_gone) {
+    std::lock_guard lock(mutex_);
+    const auto first =
+        std::partition(watched_.begin(), watched_.end(),
+                       [&](const Watched& watched) { return !has_gone(watched.connection); });
+    std::vector<Watched> gone(std::make_move_iterator(first),
+                              std::make_move_iterator(watched_.end()));
+    watched_.erase(first, watched_.end());
+    return gone;
+  }
 
   const std::string job_;
   const int listener_;

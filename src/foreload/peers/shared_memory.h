@@ -43,9 +43,9 @@ class SharedDescriptor {
 
 class SharedMemory {
  public:
-  // A rank that was watched is there no more: its process has died, or let go of its SharedMemory.
-  // Once a rank, from a thread of this object's.
-  using Gone = std::function<void(uint32_t rank)>;
+  // A rank that was watched is there no more: it let go of its SharedMemory (`in_order`), or its
+  // process has died. Once a rank, from a thread of this object's.
+  using Gone = std::function<void(uint32_t rank, bool in_order)>;
 
   // `job` is the same on all ranks of a job and no other job's. Fails with `invalid` if this rank
   // of this job is there already, `unreadable` if the system refuses.

@@ -150,6 +150,7 @@ struct Ping {
 // The peer counts as dead from now on; nothing is sent to it any more.
 struct DropPeer {
   uint32_t rank;
+  bool in_order = false;  // it has left by itself
 };
 }  // namespace action
 

@@ -93,9 +93,10 @@ struct Seek {
   // what comes after them.
   uint64_t start;
 };
-// A peer is gone, as the transport noticed.
+// A peer is gone: it has left in good order, or the transport noticed that it died.
 struct PeerDown {
   uint32_t rank;
+  bool in_order = false;
 };
 // Something came from a peer.
 struct PeerHeard {

@@ -110,7 +110,7 @@ void Policy::look_after_peers(Actions& actions) {
   for (const auto& [rank, since] : owed) {
     const RunTime silent = now_ - std::max(peers_[rank].heard, since);
     if (silent >= settings_.peer_timeout) {
-      lose_peer(rank, actions);
+      lose_peer(rank, /*in_order=*/false, actions);
     } else if (silent >= settings_.peer_timeout / 4) {
       doubts = doubts || is_silent(rank, settings_.peer_timeout / 8);
       ping(rank, actions);
@@ -129,16 +129,16 @@ void Policy::give_up_peer_read(uint32_t slot, RunTime now, Actions& actions) {
 }
 
 void Policy::handle(const event::PeerDown& e, RunTime, Actions& actions) {
-  if (with_peers()) lose_peer(e.rank, actions);
+  if (with_peers()) lose_peer(e.rank, e.in_order, actions);
 }
 
-void Policy::lose_peer(uint32_t rank, Actions& actions) {
+void Policy::lose_peer(uint32_t rank, bool in_order, Actions& actions) {
   Peer& peer = peers_[rank];
   if (!peer.up) return;
   peer.up = false;
   silent_.erase(rank);
   ++totals_.dead_peers;
-  actions.push_back(action::DropPeer{rank});
+  actions.push_back(action::DropPeer{rank, in_order});
   take_over_replicas();
   drop_asks_of(rank);
   peer.pushes.clear();

@@ -345,7 +345,7 @@ class Policy {
   void ping_all(Actions& actions);
   void give_up_waiting(Actions& actions);
   void look_after_peers(Actions& actions);
-  void lose_peer(uint32_t rank, Actions& actions);
+  void lose_peer(uint32_t rank, bool in_order, Actions& actions);
 
   std::shared_ptr<const Plan> plan_;
   PolicySettings settings_;
