@@ -30,9 +30,15 @@ help: ## list the targets
 demo: $(stamps)/package $(stamps)/plot-tools ## make photos, read them from slow storage, write a page about it; plan a large job
 	@scripts/demo.sh
 
-test: system-tests $(stamps)/dev-tools ## everything: C++ and Python tests, lint, sanitizers
+# In this order; after the set-up each step runs whatever became of those before it.
+test_steps := $(stamps)/dev-tools build-dev test-dev $(stamps)/package build-wheel test-python lint \
+  build-asan test-asan build-tsan test-tsan fuzz
+
+test: ## everything: C++ and Python tests, lint, sanitizers, fuzzers
 	@mkdir -p build && rm -f build/test-*.log
-	@status=0; $(MAKE) -k test-dev $(stamps)/package $(wheel) test-python lint sanitize fuzz || status=$$?; \
+	@$(MAKE) system-tests && echo "$$SECONDS system" >build/test-times.log
+	@status=0; for step in $(test_steps); do \
+	  SECONDS=0; $(MAKE) $$step || status=1; echo "$$SECONDS $$step" >>build/test-times.log; done; \
 	  scripts/test-summary.sh $$status
 
 bare: ## demo and test in a new Debian 12 that has nothing yet, with the times they took (needs root)
@@ -93,7 +99,7 @@ soak: build $(stamps)/dev-tools ## the long tests, C++ and Python
 # From here on: steps that the targets above are made of.
 
 presets := dev asan tsan release
-.PHONY: system system-tests system-wheel test-python $(presets:%=build-%) $(presets:%=test-%)
+.PHONY: system system-tests system-wheel build-wheel test-python $(presets:%=build-%) $(presets:%=test-%)
 system:
 	@scripts/setup.sh system
 system-tests:
@@ -112,6 +118,7 @@ $(stamps)/dev-tools: requirements-dev.txt $(stamps)/venv
 $(stamps)/package: $(stamps)/build-tools $(sources)
 	@scripts/setup.sh package
 
+build-wheel: $(wheel)
 $(wheel): $(sources) pyproject.toml $(wildcard scripts/wheel/*) $(stamps)/venv | system-wheel
 	@FORELOAD_WHEEL_PYTHONS=$(python) scripts/wheel/build.sh
 	@touch $@

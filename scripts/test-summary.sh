@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # test-summary.sh STATUS: repeats the closing line of every test run, word for word, from the logs
-# in build/, then exits with STATUS, or with an error if a C++ test was skipped that is not named here
+# in build/, says how long each step took, then exits with STATUS, or with an error if a C++ test was skipped that is not named here
 # (tests/conftest.py does the same for Python).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,5 +26,9 @@ for run in dev python asan tsan; do
     status=1
   fi
 done
+if [ -s build/test-times.log ]; then
+  echo "[test] where the time went:"
+  awk '{ sub(".*/", "", $2); printf "[test]   %-14s %2d min %02d s\n", $2, $1 / 60, $1 % 60 }' build/test-times.log
+fi
 if [ "$status" -ne 0 ]; then echo "[test] failed" >&2; fi
 exit "$status"
