@@ -68,6 +68,18 @@ TEST(Verdict, ALoopThatHardlyWaitsIsTheLimit) {
   EXPECT_EQ(judge(figures).text, "did not wait: the loop itself is the limit");
 }
 
+// Writing at the pace of a slow source says nothing about how fast a disk is read.
+TEST(Verdict, ADiskThatWasOnlyWrittenToIsNotTakenForSlow) {
+  EpochFigures figures = slow_source();
+  figures.kept_bytes = figures.data_bytes;
+  figures.disk_bytes = 500'000'000;
+  stage(figures, Limit::disk) = {1, 9'000'000};
+  const Verdict verdict = judge(figures);
+  const Help* const full = find(verdict, "caches that are full");
+  ASSERT_NE(full, nullptr);
+  EXPECT_DOUBLE_EQ(full->seconds, 4);  // the loop's own time
+}
+
 TEST(Verdict, TheBusiestStageIsTheLimit) {
   for (const Limit limit :
        {Limit::source, Limit::network, Limit::disk, Limit::decode, Limit::transform}) {

@@ -12,6 +12,8 @@ namespace {
 
 // A disk of which nobody knows the speed is taken to be an ordinary local one.
 constexpr double kUsualDiskRate = 500e6;
+// The share of an epoch's bytes that must come from disks to tell how fast they are.
+constexpr double kShownByReading = 0.1;
 // Of the memory that is left, so much may be asked for: the training wants some, too.
 constexpr double kShareOfMemoryLeft = 0.8;
 // Of a disk's budget that becomes headers, sidecars and rounding.
@@ -50,15 +52,21 @@ EpochModel with_kept(const EpochFigures& figures, double kept, double on_disk, d
   const double source_rate = rate_of(stage(figures, Limit::source));
   const double missing = std::max(0.0, 1 - kept / data);
   then[Limit::source] = source_rate > 0 ? bytes * missing / source_rate : 0;
-  then[Limit::disk] = disk_rate > 0 ? bytes * std::min(1.0, on_disk / data) / disk_rate : 0;
+  then[Limit::disk] = bytes * std::min(1.0, on_disk / data) / disk_rate;
   then[Limit::loop] = std::max(then[Limit::loop], bytes / kMemoryRate);
   return then;
 }
 
-// A disk that was not the limit may be faster than it showed.
+// How fast the disks are read. Their busy time counts writes too, so an epoch that read little from
+// them shows nothing; and those that were not the limit may be faster than they showed.
 double known_disk_rate(const EpochFigures& figures, Limit limit) {
-  const double seen = rate_of(stage(figures, Limit::disk));
-  return limit == Limit::disk && seen > 0 ? seen : std::max(figures.disk_rate, seen);
+  const StageFigures& disk = stage(figures, Limit::disk);
+  const bool shown =
+      static_cast<double>(disk.bytes) > kShownByReading * static_cast<double>(figures.bytes);
+  const double seen = shown ? rate_of(disk) : 0;
+  if (limit == Limit::disk && seen > 0) return seen;
+  const double rate = std::max(figures.disk_rate, seen);
+  return rate > 0 ? rate : kUsualDiskRate;
 }
 
 void add_caches(const EpochFigures& figures, Limit limit, std::vector<Change>& changes) {
@@ -84,20 +92,19 @@ void add_caches(const EpochFigures& figures, Limit limit, std::vector<Change>& c
   if (limit == Limit::disk) add_memory(misses + on_disk / nodes, 0);
   const bool has_memory = limit == Limit::source && add_memory(misses, on_disk);
   if (limit != Limit::source) return;
-  const double rate = disk_rate > 0 ? disk_rate : kUsualDiskRate;
   const double in_memory = kept - on_disk;
   if (misses > 0 && !has_memory)
     changes.push_back(
         {Change::Kind::settings,
          fmt::format("disk=\"FOLDER:{}\" on a disk with {:.0f} MB/s",
-                     argument((data - in_memory) / nodes * (1 + kDiskOverhead)), rate / 1e6),
-         with_kept(figures, data, data - in_memory, rate)});
+                     argument((data - in_memory) / nodes * (1 + kDiskOverhead)), disk_rate / 1e6),
+         with_kept(figures, data, data - in_memory, disk_rate)});
   // What is only in memory is read from the source again by the next run.
   if (fills_caches(figures) && misses <= 0 && on_disk < data)
     changes.push_back({Change::Kind::next_run,
                        fmt::format("disk=\"FOLDER:{}\" on a disk with {:.0f} MB/s",
-                                   argument(data / nodes * (1 + kDiskOverhead)), rate / 1e6),
-                       with_kept(figures, data, data, rate)});
+                                   argument(data / nodes * (1 + kDiskOverhead)), disk_rate / 1e6),
+                       with_kept(figures, data, data, disk_rate)});
 }
 
 void add_decoding(const EpochFigures& figures, std::vector<Change>& changes) {
