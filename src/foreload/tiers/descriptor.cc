@@ -67,9 +67,13 @@ int BlockFile::write(uint64_t offset, std::span<const std::byte> from) {
     }
     if (n < 0) return errno;
     if (n == 0) return ENOSPC;
+    const size_t before = done;
     done += static_cast<size_t>(n);
-    if (direct() && done % kBlockBytes != 0 && done < from.size()) done -= done % kBlockBytes;
-    if (done == 0) return ENOSPC;
+    if (!direct() || done % kBlockBytes == 0 || done == from.size()) continue;
+    // It stopped inside a block, which is written again from its beginning; if that was the first
+    // one, through the page cache, which then says what is wrong.
+    done -= done % kBlockBytes;
+    if (done == before) give_up_direct();
   }
   return 0;
 }
