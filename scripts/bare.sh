@@ -65,6 +65,7 @@ copy_tree() {
 # environment go with it, nothing else does.
 inside() {
   local folder
+  mount --rbind "$root" "$root"  # "/" is a mount there, as on any machine
   for folder in dev proc sys; do mount --rbind "/$folder" "$root/$folder"; done
   mount -t tmpfs tmpfs "$root/tmp"
   while read -r folder; do
