@@ -67,7 +67,6 @@ inside() {
   local folder
   mount --rbind "$root" "$root"  # "/" is a mount there, as on any machine
   for folder in dev proc sys; do mount --rbind "/$folder" "$root/$folder"; done
-  mount -t tmpfs tmpfs "$root/tmp"
   while read -r folder; do
     mkdir -p "$root$folder"
     mount --bind -o ro "$folder" "$root$folder"

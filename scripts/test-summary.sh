@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 status=$1
 
 # What root cannot show; and a death that the address sanitizer's own checks forestall.
-may_be_skipped='ListingTest\.UnreadableFolderIsAnError|FolderDeathTest\.ThreeDescriptorsLeft/.*'
+may_be_skipped='ListingTest\.UnreadableFolderIsAnError|Engines/FolderDeathTest\.ThreeDescriptorsLeft/.*'
 
 for run in dev python asan tsan; do
   log=build/test-$run.log
