@@ -244,7 +244,7 @@ def _told_apart(runs: Sequence[Run]) -> list[Run]:
 
 
 def _write(path: str | os.PathLike[str], runs: Sequence[Run]) -> None:
-    target = Path(path).expanduser()
+    target = Path(path_of(path))
     try:
         page = page_of(_told_apart(runs))
     except ImportError:
