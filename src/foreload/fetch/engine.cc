@@ -115,9 +115,10 @@ void Engine::release() {
 
 void Engine::seek(uint64_t epoch, uint64_t start) {
   {
+    decltype(ready_) dropped;  // let go without the lock: their memory may be somebody else's
     std::lock_guard lock(mutex_);
     ++seeks_;
-    ready_.clear();
+    dropped.swap(ready_);
   }
   taken_.reset();
   parts_.inbox->post(Event{event::Seek{epoch, start}});
@@ -304,8 +305,9 @@ void Engine::handle(Event& event) {
     carry_out();
     failures_.clear();
     next_to_publish_.reset();
+    decltype(ready_) dropped;  // as in seek()
     std::lock_guard lock(mutex_);
-    ready_.clear();
+    dropped.swap(ready_);
     ++seeks_done_;
   }
   tell(event);
