@@ -15,6 +15,7 @@ from typing import Any, SupportsIndex
 from foreload import _core
 from foreload._arguments import Bytes, maybe_whole, one_of, path_of, whole
 from foreload._batches import BatchMaker
+from foreload._blobs import BlobMaker
 from foreload._budgets import Disk
 from foreload._cache import Cache
 from foreload._datasets import samples_of
@@ -25,8 +26,8 @@ from foreload._iteration import Iteration
 from foreload._iterator import LoaderIterator
 from foreload._joining import Joining, meetings
 from foreload._keywords import suggests_keywords
+from foreload._list_core import ListCore
 from foreload._makers import makers_of
-from foreload._memory_core import MemoryCore
 from foreload._opening import engine_settings, open_engine
 from foreload._pipeline import Pipeline
 from foreload._python_transform import SampleMaker
@@ -240,7 +241,14 @@ class DataLoader:
         if samples.blobs is not None:
             assert samples.count is not None
             own = OrderSampler(samples.count, kind, self.seed, ranks, pad, self._iteration)
-            core = MemoryCore(samples.blobs, own, unit, self.drop_last)
+            core = ListCore(
+                BlobMaker(samples.blobs, samples.count),
+                own,
+                unit,
+                self.drop_last,
+                last_epoch,
+                given_lists,
+            )
             give_back: Callable[[], object] = bool
         else:
             settings = engine_settings(

@@ -12,6 +12,7 @@ from foreload._collate import pinned
 from foreload._device import DeviceFeed
 from foreload._engine_feed import Core, EngineFeed
 from foreload._iteration import Iteration, Place
+from foreload._list_core import ListBatch
 from foreload._pipeline import Pipeline
 from foreload._ranks import Ranks
 from foreload._reading_lists import ReadingLists
@@ -114,6 +115,8 @@ class Delivery:
             batch = self.engine.pull(seconds)
             if batch is None:
                 return None
+            if isinstance(batch, ListBatch):
+                return batch.made, batch.indices
             return self._timed(self._batches.native, batch), batch.indices
         count = self._lists.order.samples
         made = self._pipeline.next(

@@ -8,11 +8,11 @@ nothing is said to it; a seek, which throws away what was read ahead, is for eve
 from __future__ import annotations
 
 from foreload import _core
-from foreload._memory_core import MemoryBatch, MemoryCore
+from foreload._list_core import ListBatch, ListCore
 from foreload._samplers import Lists
 
-Batch = _core.LoaderBatch | MemoryBatch
-Core = _core.LoaderCore | MemoryCore
+Batch = _core.LoaderBatch | ListBatch
+Core = _core.LoaderCore | ListCore
 
 
 class EngineFeed:

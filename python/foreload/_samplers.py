@@ -59,12 +59,16 @@ class OrderSampler:
             return np.ascontiguousarray(rest[self.rank :: self.num_replicas])
         return order.reading_list(self.num_replicas, self.rank, self.pad, start, None)
 
-    def __len__(self) -> int:
-        whole_shares, rest = divmod(self.samples, self.num_replicas)
+    def length(self, start: int = 0) -> int:
+        """How many samples this rank has of an epoch of which all ranks have read `start`."""
+        whole_shares, rest = divmod(max(0, self.samples - start), self.num_replicas)
         if self.pad == "truncate":
             return whole_shares
         more = self.rank < rest if self.pad == "none" else rest > 0
         return whole_shares + int(more)
+
+    def __len__(self) -> int:
+        return self.length()
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.indices(self.epoch).tolist())
