@@ -304,6 +304,15 @@ void register_loader(py::module_& module) {
                                  names.append(py::bytes(std::string(index.class_name(i))));
                                return names;
                              })
+      .def_property_readonly("root",
+                             [](LoaderCore& core) {
+                               return py::bytes(core.loader().stats().start.root.string());
+                             })
+      .def_property_readonly("index",
+                             [](LoaderCore& core) {  // nobody can change it from Python
+                               return std::const_pointer_cast<DatasetIndex>(
+                                   core.loader().shared_index());
+                             })
       .def("name_of",
            [](LoaderCore& core, int64_t sample) {
              const DatasetIndex& index = core.loader().index();

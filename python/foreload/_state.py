@@ -12,7 +12,7 @@ from typing import Any
 
 from foreload._iteration import Place
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)

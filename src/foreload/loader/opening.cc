@@ -213,6 +213,7 @@ Result<void> Opening::find_samples() {
   FORELOAD_TRY(OpenedIndex opened, open_index(settings_, stats_, source_operations_));
   FORELOAD_CHECK(check_sizes(opened.index));
   root_ = opened.root;
+  stats_.start.root = opened.root;
   parts_.index = std::make_shared<const DatasetIndex>(std::move(opened.index));
   stats_.index_bytes = index().bytes();
   FORELOAD_TRY(sizes_, Sizes::of(index()));
