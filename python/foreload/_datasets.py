@@ -153,7 +153,10 @@ def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
         leaf, number = leaves[index]
         found = leaf.locate(number)
         if not isinstance(found, bytes | bytearray | memoryview):
-            raise TypeError(f"locate({number}) gave {type(found).__name__}, before it gave bytes")
+            raise TypeError(
+                f"locate({number}) gave {type(found).__name__}, but locate({leaves[0][1]}) gave "
+                "bytes: give a path for every sample, or bytes for every sample"
+            )
         return bytes(found)
 
     samples = Samples(dataset, count=len(leaves), decode=LeafDecoder(leaves))
@@ -166,7 +169,7 @@ def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
         found = leaf.locate(number)
         if not isinstance(found, str | os.PathLike):
             raise TypeError(
-                f"locate({number}) of {type(leaf).__name__} gave {type(found).__name__}: it must "
+                f"locate({number}) of {type(leaf).__name__} gave {type(found).__name__}: "
                 "give a path for every sample, or bytes for every sample"
             )
         files.append(os.fspath(found))
@@ -193,7 +196,7 @@ def samples_of(dataset: Any) -> Samples:
         return Samples(dataset, folder=path_of(dataset))
     leaves = _leaves(dataset)
     if not leaves:
-        raise ValueError("the data set has no samples")
+        raise ValueError("the data set has no samples: give at least one")
     kinds = {callable(getattr(leaf, "locate", None)) for leaf, _ in leaves}
     if len(kinds) > 1:
         raise TypeError(f"data sets with locate() and with .samples cannot be joined: {WAYS}")

@@ -66,8 +66,8 @@ class LoaderIterator:
             return loader._delivery.receive(self._place, loader.timeout or None)
         except TimeoutError:
             raise RuntimeError(
-                f"no batch within timeout={loader.timeout:g} seconds: the source or the transform "
-                "is slower than that; loader.stats() says which"
+                f"no batch came within timeout={loader.timeout:g} seconds: loader.stats() says "
+                "what it waits for; give a longer timeout if that is expected"
             ) from None
 
     def _end(self) -> None:

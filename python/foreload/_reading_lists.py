@@ -41,7 +41,9 @@ class ReadingLists:
         if self.sampler is None:
             return batches_of(len(self.order), self.batch_size, self._drop_last)
         if not isinstance(self.sampler, Sized):
-            raise TypeError(f"the length of {type(self.sampler).__name__} is not known")
+            raise TypeError(
+                f"len(loader) needs a sampler with __len__: {type(self.sampler).__name__} has none"
+            )
         if self._gives_batches:
             return len(self.sampler)
         return batches_of(len(self.sampler), self.batch_size, self._drop_last)

@@ -84,18 +84,20 @@ def ends_of(length: int, batch_size: int, drop_last: bool) -> Integers:
 def _checked(drawn: Any, samples: int, who: str) -> Integers:
     indices = np.asarray(drawn)
     if indices.size and indices.dtype.kind not in "iu":
-        raise TypeError(f"the {who} gave {indices.dtype} where numbers of samples are expected")
+        raise TypeError(f"the {who} gave {indices.dtype}: it must give indices, as whole numbers")
     indices = indices.astype(np.int64)
     if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < samples:
         wrong = int(indices.min()) if int(indices.min()) < 0 else int(indices.max())
-        raise IndexError(f"the {who} gave sample {wrong:,}, but there are 0 to {samples - 1:,}")
+        raise IndexError(
+            f"the {who} gave index {wrong:,}: indices of this data set go from 0 to {samples - 1:,}"
+        )
     return indices
 
 
 def _endless(who: str) -> ValueError:
     return ValueError(
-        f"the {who} gave more than {MOST_DRAWN:,} samples and has no length: foreload reads the "
-        "list of an epoch as a whole, so give it one that ends"
+        f"the {who} has no __len__ and did not end after {MOST_DRAWN:,} indices: foreload takes "
+        f"all indices of an epoch at once, so give a {who} that ends"
     )
 
 
@@ -118,7 +120,10 @@ def draw_batches(batch_sampler: Iterable[Any], samples: int) -> Lists:
     for batch in batch_sampler:
         drawn.extend(int(index) for index in batch)
         if (ends and len(drawn) == ends[-1]) or not drawn:
-            raise ValueError(f"the batch_sampler gave an empty batch, number {len(ends)}")
+            raise ValueError(
+                f"the batch_sampler gave an empty batch (batch {len(ends):,}): each batch needs at "
+                "least one index"
+            )
         ends.append(len(drawn))
         if not bounded and len(drawn) > MOST_DRAWN:
             raise _endless("batch_sampler")

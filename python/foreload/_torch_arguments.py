@@ -22,17 +22,22 @@ def check_torch_arguments(
     """Refuse what cannot be meant here."""
     if worker_init_fn is not None:
         raise ValueError(
-            "worker_init_fn is refused: there are no worker processes; a function as transform is "
-            "given a generator seeded for each sample"
+            "worker_init_fn is refused, because there are no worker processes: leave it out; a "
+            "function as transform is given a generator seeded for each sample"
         )
     if multiprocessing_context is not None:
-        raise ValueError("multiprocessing_context is refused: there are no worker processes")
+        raise ValueError(
+            "multiprocessing_context is refused, because there are no worker processes: leave it "
+            "out"
+        )
     if pin_memory_device:
-        raise ValueError("pin_memory_device is refused: pin_memory pins for the current device")
+        raise ValueError(
+            "pin_memory_device is refused: leave it out, pin_memory pins for the current device"
+        )
     if not in_order:
-        raise ValueError("in_order=False is refused: batches always come in order")
+        raise ValueError("in_order=False is refused: leave it out, batches always come in order")
     if timeout < 0:
-        raise ValueError(f"timeout is {timeout}: it must not be below 0")
+        raise ValueError(f"timeout is {timeout}: give seconds, or 0 for no limit")
 
 
 def refuse_together(
@@ -40,15 +45,17 @@ def refuse_together(
 ) -> None:
     """Refuse what contradicts itself, as torch does."""
     if sampler is not None and shuffle:
-        raise ValueError("sampler and shuffle=True exclude each other: the sampler says the order")
+        raise ValueError("sampler= and shuffle=True exclude each other: give one of them")
     if batch_sampler is not None and (
         batch_size not in (1, None) or shuffle or sampler is not None or drop_last
     ):
         raise ValueError(
-            "batch_sampler excludes batch_size, shuffle, sampler and drop_last: it says all that"
+            "batch_sampler= excludes batch_size, shuffle, sampler and drop_last: leave them out"
         )
     if batch_sampler is None and batch_size is None and drop_last:
-        raise ValueError("batch_size=None excludes drop_last: there are no batches")
+        raise ValueError(
+            "batch_size=None makes no batches, so drop_last has no meaning: leave drop_last out"
+        )
 
 
 def seed_of(seed: SupportsIndex | None, generator: Any) -> int:
