@@ -66,7 +66,7 @@ class LoaderIterator:
             return loader._delivery.receive(self._place, loader.timeout or None)
         except TimeoutError:
             raise RuntimeError(
-                f"no batch came within timeout={loader.timeout:g} seconds: loader.stats() says "
+                f"no batch within timeout={loader.timeout:g} seconds: loader.stats() says "
                 "what it waits for; give a longer timeout if that is expected"
             ) from None
 
