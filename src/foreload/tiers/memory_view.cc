@@ -28,7 +28,7 @@ const char* what_is_wrong(const Header& header, uint64_t file_bytes, uint64_t sa
   if (header.samples > kMost || header.entries > kMost ||
       layout_of(header.samples, header.entries).arena > file_bytes ||
       header.arena_bytes > file_bytes - layout_of(header.samples, header.entries).arena)
-    return "its header is malformed";
+    return "it is smaller than its header says";
   return nullptr;
 }
 
