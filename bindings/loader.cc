@@ -146,7 +146,7 @@ class LoaderCore {
   }
 
   Loader& loader() const {
-    if (!loader_) throw py::value_error("the loader is closed");
+    if (!loader_) throw py::value_error("the loader is closed: make a new one");
     return *loader_;
   }
 

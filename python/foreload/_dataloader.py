@@ -214,7 +214,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         )
         if workers == "process" and not chosen.python and not samples.makes_itself:
             raise ValueError(
-                "workers='process' is for functions as transforms: C++ runs this one in threads"
+                "workers='process' is only for a transform that is a Python function: leave it "
+                "out, C++ runs this transform in threads"
             )
         self._random = compiled is not None and compiled.random
         if self._random and shuffle is None and sampler is None and batch_sampler is None:
@@ -543,8 +544,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
     def _check_usable(self) -> Core:
         if os.getpid() != self._process:
             raise RuntimeError(
-                "this DataLoader was made before fork(): its threads are not here; make a loader "
-                "of its own in each process, or start processes with spawn"
+                "this DataLoader was made before fork(), so its threads do not exist in this "
+                "process: make a loader in each process"
             )
         if self._core is None:
             raise RuntimeError("this DataLoader is closed: make a new one")

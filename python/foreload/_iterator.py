@@ -68,8 +68,8 @@ class LoaderIterator:
             received = loader._delivery.receive(run, loader.timeout or None)
         except TimeoutError:
             raise RuntimeError(
-                f"no batch within timeout={loader.timeout:g} seconds: the source or the transform "
-                "is slower than that; loader.stats() says which"
+                f"no batch within timeout={loader.timeout:g} seconds: loader.stats() says "
+                "what it waits for; give a longer timeout if that is expected"
             ) from None
         except Exception:
             loader._failed_batches += 1

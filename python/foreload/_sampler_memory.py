@@ -242,8 +242,8 @@ class SamplerMemory:
         drawn.extend(itertools.islice(entries, limit))
         if limit is not None and len(drawn) >= limit:
             raise ValueError(
-                f"the {self._who} gave more than {MOST_DRAWN:,} entries and has no length: "
-                "foreload reads the list of an epoch as a whole, so give it one that ends"
+                f"the {self._who} has no __len__ and did not end after {MOST_DRAWN:,} entries: "
+                f"foreload takes all of an epoch at once, so give a {self._who} that ends"
             )
         return drawn
 

@@ -107,8 +107,7 @@ def numbers_of(drawn: list[Any], samples: int | None, who: str) -> Sampled:
     if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < samples:
         wrong = int(indices.min()) if int(indices.min()) < 0 else int(indices.max())
         raise IndexError(
-            f"the {who} gave sample {wrong:,}, but the data set has {samples:,}: give numbers from "
-            f"0 to {samples - 1:,}"
+            f"the {who} gave index {wrong:,}: indices of this data set go from 0 to {samples - 1:,}"
         )
     return indices
 
@@ -121,8 +120,8 @@ def list_of_batches(drawn: list[Any], samples: int | None) -> Lists:
         flat.extend(batch)
         if len(flat) == (ends[-1] if ends else 0):
             raise ValueError(
-                f"the batch_sampler gave an empty batch, number {number}: give at least one sample "
-                "in each"
+                f"the batch_sampler gave an empty batch (batch {number:,}): each batch needs at "
+                "least one index"
             )
         ends.append(len(flat))
     return numbers_of(flat, samples, "batch_sampler"), np.asarray(ends, dtype=np.int64)

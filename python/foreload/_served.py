@@ -78,12 +78,17 @@ class ServedDataset:
     def _number(self, index: SupportsIndex) -> int:
         number = whole("index", index, -(2**63))
         if not -self._count <= number < self._count:
-            raise IndexError(f"sample {number:,} is outside 0 .. {self._count - 1:,}")
+            raise IndexError(
+                f"index {number:,} is out of range: the data set has {self._count:,} samples"
+            )
         return number % self._count
 
     def _own_server(self) -> Server:
         if self._server is None or os.getpid() != self._server.process:
-            raise RuntimeError("only the process that opened the data set can do that")
+            raise RuntimeError(
+                "expect() and stats() do not work in worker processes: call them in the process "
+                "that opened the data set"
+            )
         return self._server
 
     def _label(self, number: int, label: int) -> Any:

@@ -29,9 +29,11 @@ def check_choices(
     one_of("order", order, "torch", "feistel")
     one_of("workers", workers, "thread", "process")
     if pin_memory_device:
-        raise ValueError("pin_memory_device is refused: pin_memory pins for the current device")
+        raise ValueError(
+            "pin_memory_device is refused: leave it out, pin_memory pins for the current device"
+        )
     if not in_order:
-        raise ValueError("in_order=False is refused: batches always come in order")
+        raise ValueError("in_order=False is refused: leave it out, batches always come in order")
     if timeout < 0:
         raise ValueError(f"timeout is {timeout}: give seconds, or 0 to wait for ever")
 
@@ -94,15 +96,17 @@ def refuse_together(
 ) -> None:
     """Refuse what contradicts itself, as torch does."""
     if sampler is not None and shuffle:
-        raise ValueError("sampler and shuffle=True exclude each other: the sampler says the order")
+        raise ValueError("sampler= and shuffle=True exclude each other: give one of them")
     if batch_sampler is not None and (
         batch_size not in (1, None) or shuffle or sampler is not None or drop_last
     ):
         raise ValueError(
-            "batch_sampler excludes batch_size, shuffle, sampler and drop_last: it says all that"
+            "batch_sampler= excludes batch_size, shuffle, sampler and drop_last: leave them out"
         )
     if batch_sampler is None and batch_size is None and drop_last:
-        raise ValueError("batch_size=None excludes drop_last: there are no batches")
+        raise ValueError(
+            "batch_size=None makes no batches, so drop_last has no meaning: leave drop_last out"
+        )
 
 
 def seed_of(seed: SupportsIndex | None, generator: Any) -> int:
