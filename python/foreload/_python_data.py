@@ -49,9 +49,18 @@ def _maker(data: PythonData) -> Maker:
     samples = data.samples
     if samples.blobs is not None:
         return BlobMaker(samples.blobs, samples.count or 0)
-    rows = None if data.collate_fn is not None else rows_of(samples.dataset)
+    rows = None if data.collate_fn is not None else rows_of(samples.dataset, data.single)
     if rows is not None:
         return rows
     if data.workers == 0:
         return CallMaker(samples.dataset, data.collate_fn, data.single, data.seed)
-    return WorkerMaker()
+    return WorkerMaker(
+        samples.dataset,
+        data.collate_fn,
+        data.single,
+        data.seed,
+        data.workers,
+        data.ahead,
+        data.worker_init_fn,
+        data.context,
+    )
