@@ -126,7 +126,6 @@ class Crew:
                 os.lseek(file, 0, os.SEEK_SET)
                 message = message[: NUMBER.size]
             tasks = self._tasks[worker % len(self._tasks)]
-            self._waiting.register(tasks, select.POLLOUT)
             self._backlog.append((tasks, message, file))
             self._send()
         return number
@@ -175,6 +174,7 @@ class Crew:
         for _ in range(self._count if self._apart else 1):
             here, there = _pair()
             self._tasks.append(here)
+            self._waiting.register(here, 0)
             theirs.append(there)
         forkserver = self._context.get_start_method() == "forkserver"
         # The server would keep what is blocked, and hand it on to processes that are not ours.
@@ -236,8 +236,7 @@ class Crew:
         self._backlog = left
         full = {tasks for tasks, _, _ in left}
         for tasks in self._tasks:
-            if tasks not in full:
-                self._waiting.modify(tasks, 0)
+            self._waiting.modify(tasks, select.POLLOUT if tasks in full else 0)
 
     def _receive(self, seconds: float | None) -> None:
         """Take in what has come, or wait so long for something."""
