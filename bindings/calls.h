@@ -78,6 +78,7 @@ void register_transform(py::module_& module);
 void register_loader(py::module_& module);
 void register_gpu(py::module_& module);
 void register_meeting(py::module_& module);
+void register_rows(py::module_& module);
 void register_run_record(py::module_& module);
 void register_verdict(py::module_& module);
 

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <memory>
+
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
@@ -103,7 +105,7 @@ py::array_t<int64_t> by_sample(const DatasetIndex& index, Value value) {
 }  // namespace
 
 void register_dataset(py::module_& module) {
-  py::class_<DatasetIndex> index(
+  py::class_<DatasetIndex, std::shared_ptr<DatasetIndex>> index(
       module, "Index",
       "Which samples a data set has, how large they are, and their labels.\n\n"
       "Made by Index.from_folder(), Index.from_list() or Index.load(); never changes.");

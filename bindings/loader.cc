@@ -146,7 +146,7 @@ class LoaderCore {
   }
 
   Loader& loader() const {
-    if (!loader_) throw py::value_error("the loader is closed");
+    if (!loader_) throw py::value_error("the loader is closed: make a new one");
     return *loader_;
   }
 
@@ -303,6 +303,15 @@ void register_loader(py::module_& module) {
                                for (size_t i = 0; i < index.classes(); ++i)
                                  names.append(py::bytes(std::string(index.class_name(i))));
                                return names;
+                             })
+      .def_property_readonly("root",
+                             [](LoaderCore& core) {
+                               return py::bytes(core.loader().stats().start.root.string());
+                             })
+      .def_property_readonly("index",
+                             [](LoaderCore& core) {  // nobody can change it from Python
+                               return std::const_pointer_cast<DatasetIndex>(
+                                   core.loader().shared_index());
                              })
       .def("name_of",
            [](LoaderCore& core, int64_t sample) {

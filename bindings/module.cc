@@ -103,6 +103,7 @@ PYBIND11_MODULE(_core, module) {
   register_plan(module);
   register_transform(module);
   register_meeting(module);
+  register_rows(module);
   register_run_record(module);
   register_loader(module);
   register_gpu(module);

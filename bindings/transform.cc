@@ -85,8 +85,7 @@ OtherDecoder other_decoder(py::function decode) {
       const py::object decoded = (*held)(bytes, mode, options.exif_orientation);
       copy_pixels(py::cast<Pixels>(decoded), channels, out);
     } catch (const py::error_already_set& error) {
-      return fail(ErrorKind::invalid, fmt::format("not a JPEG or PNG image, and {}",
-                                                  std::string(py::str(error.value()))));
+      return fail(ErrorKind::invalid, std::string(py::str(error.value())));
     } catch (const py::builtin_exception& error) {
       return fail(ErrorKind::invalid, error.what());
     }

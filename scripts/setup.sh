@@ -126,6 +126,8 @@ plot_tools() {
 dev_tools() {
   say "installing test tools into .venv (torch is large: minutes on a slow line)"
   pip_install -r requirements-dev.txt
+  # Alone: what it names as torch may be another build than the one that is there.
+  pip_install --no-deps "$(sed -n 's/^# *without dependencies: *//p' requirements-dev.txt)"
 }
 
 # pip hides the compiler's progress unless it is very talkative: show ninja's lines and keep the rest

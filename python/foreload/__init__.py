@@ -15,6 +15,8 @@ foreload.open_dataset the samples of the caches, for torch's own DataLoader
 foreload.compat       the ways in which other loaders are used
 """
 
+from typing import TYPE_CHECKING, Any
+
 from foreload import transforms
 from foreload._cache import Cache
 from foreload._core import (
@@ -26,7 +28,6 @@ from foreload._core import (
     format_bytes,
     parse_bytes,
 )
-from foreload._dataloader import DataLoader
 from foreload._dataset import list_folder, read_index
 from foreload._order import batches, find, order
 from foreload._plan import plan
@@ -35,6 +36,9 @@ from foreload._python_transform import TransformError
 from foreload._reader import Reader
 from foreload._run_log import record
 from foreload._served import ServedDataset, open_dataset
+
+if TYPE_CHECKING:
+    from foreload._dataloader import DataLoader
 
 __all__ = [
     "NO_OWNER",
@@ -60,3 +64,13 @@ __all__ = [
     "record",
     "transforms",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """DataLoader is torch's where torch is installed, which is imported when it is asked for."""
+    if name == "DataLoader":
+        from foreload._dataloader import DataLoader
+
+        globals()[name] = DataLoader
+        return DataLoader
+    raise AttributeError(f"module 'foreload' has no attribute {name!r}")

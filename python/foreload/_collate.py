@@ -55,7 +55,10 @@ def _numpy_collate(samples: list[Any]) -> Any:
         return {key: _numpy_collate([sample[key] for sample in samples]) for key in first}
     if isinstance(first, tuple | list):
         if any(len(sample) != len(first) for sample in samples):
-            raise RuntimeError("samples of one batch have different numbers of entries")
+            raise RuntimeError(
+                "cannot make a batch of tuples or lists of different lengths: let the transform "
+                "give equally many entries for every sample, or give collate_fn="
+            )
         return [_numpy_collate(list(column)) for column in zip(*samples, strict=True)]
     raise TypeError(
         f"cannot make a batch of {type(first).__name__}: let the transform give arrays or numbers, "

@@ -283,6 +283,10 @@ class LoaderCore:
     def fingerprint(self) -> str: ...
     @property
     def classes(self) -> list[builtins.bytes]: ...
+    @property
+    def root(self) -> builtins.bytes: ...
+    @property
+    def index(self) -> Index: ...
     def name_of(self, sample: int) -> builtins.bytes: ...
     def stats_json(self) -> str: ...
     def start_json(self) -> str: ...
@@ -390,3 +394,55 @@ class GpuDecoder:
 
 def open_gpu_decoder(device: int, nvjpeg: str, nvrtc: str, rule: PackingRule) -> GpuDecoder:
     """OSError where the GPU or a library is missing, with what to install."""
+
+@final
+class RowColumn:
+    """Rows of equal size, somewhere in memory; whoever makes it keeps that memory.
+
+    Args:
+        stretches: First row, address of it and bytes to the next row, for consecutive rows at
+            equal distances.
+        rows: Number of rows.
+        item_bytes: Of one item of a row.
+        dimensions: How many items and bytes between them, the outermost dimension first.
+    """
+
+    def __init__(
+        self,
+        stretches: npt.NDArray[np.int64],
+        rows: int,
+        item_bytes: int,
+        dimensions: Sequence[tuple[int, int]],
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def row_bytes(self) -> int: ...
+
+@final
+class GatheredRows:
+    """A batch whose rows are being gathered."""
+
+    def take(self, seconds: float | None = None) -> Any:
+        """The batch, once all its rows are there; TimeoutError if that takes longer."""
+    def drop(self) -> None:
+        """Nothing more is copied when this returns."""
+
+@final
+class RowGatherer:
+    """Threads that gather rows of columns into batches.
+
+    Args:
+        columns: All have rows with the same numbers.
+        memory: Python objects that have the columns' memory.
+        threads: None: as many as help.
+    """
+
+    def __init__(
+        self, columns: Sequence[RowColumn], memory: Any, threads: int | None = None
+    ) -> None: ...
+    def submit(self, rows: npt.NDArray[np.int64], to: Sequence[int], batch: Any) -> GatheredRows:
+        """Begin to copy rows of each column to an address, which is in the memory of `batch`."""
+    def times(self) -> tuple[float, float]:
+        """Seconds that gathering took so far, of all threads together, and CPU seconds of that."""
+    def close(self) -> None:
+        """End the threads."""

@@ -4,49 +4,58 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import json
 import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 from foreload import _core
-from foreload._arguments import Bytes, maybe_whole, one_of, path_of, whole
+from foreload._arguments import Bytes, maybe_whole, path_of, whole
 from foreload._batches import BatchMaker
-from foreload._blobs import BlobMaker
 from foreload._budgets import Disk
 from foreload._cache import Cache
+from foreload._collate import default_collate, default_convert
 from foreload._datasets import samples_of
-from foreload._delivery import Delivery
+from foreload._delivery import Delivery, Run
 from foreload._device import DeviceFeed, pinned_memory
 from foreload._engine_feed import Core
-from foreload._iteration import Iteration
+from foreload._folder_dataset import FolderDataset
+from foreload._iteration import Iteration, Place
 from foreload._iterator import LoaderIterator
 from foreload._joining import Joining, meetings
 from foreload._keywords import suggests_keywords
-from foreload._list_core import ListCore
 from foreload._makers import makers_of
+from foreload._one_sample import OneSample
 from foreload._opening import engine_settings, open_engine
 from foreload._pipeline import Pipeline
+from foreload._python_data import PythonData, core_of
 from foreload._python_transform import SampleMaker
 from foreload._ranks import find_ranks
 from foreload._reading_lists import ReadingLists
 from foreload._run_log import RunLog, run_file_of
 from foreload._samplers import OrderSampler
 from foreload._state import Identity, load_state, read_state, save_state, write_state
+from foreload._stream_core import StreamCore
 from foreload._torch_arguments import (
     can_pin,
-    check_torch_arguments,
+    check_choices,
+    check_kind,
     refuse_together,
     seed_of,
-    threads_of,
+    workers_of,
 )
-from foreload._transform_choice import choose_transform, compile_chain
+from foreload._torch_base import LoaderBase, batches_by
+from foreload._transform_choice import Chosen, choose_transform, compile_chain
 from foreload._verdict import Notices, judge
 from foreload._waiting import WaitWatch
 from foreload._witness import Witness
+
+# What may be set after a loader was made; everything else is part of how it was made.
+_FREE = ("timeout", "worker_init_fn", "generator")
 
 _open: weakref.WeakSet[DataLoader] = weakref.WeakSet()
 
@@ -60,7 +69,7 @@ def _close_all() -> None:
     meetings.close()
 
 
-class DataLoader:
+class DataLoader(LoaderBase):  # type: ignore[misc]
     """Gives the batches of a data set, epoch after epoch; torch's DataLoader with one line changed.
 
     `for images, labels in loader` is one epoch. With `shuffle` the order is that of torch's
@@ -167,55 +176,46 @@ class DataLoader:
         run_file: str | os.PathLike[str] | None = None,
     ) -> None:
         self._core: Core | None = None
-        check_torch_arguments(
-            worker_init_fn, multiprocessing_context, pin_memory_device, in_order, timeout
-        )
+        given = {name: value for name, value in locals().items() if name != "self"}
         refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        one_of("on_error", on_error, "raise", "skip")
-        one_of("pad", pad, "repeat", "truncate", "none")
-        one_of("order", order, "torch", "feistel")
-        one_of("workers", workers, "thread", "process")
+        check_choices(on_error, pad, order, workers, in_order, pin_memory_device, timeout)
         joining = Joining(transport, float(join_timeout), float(peer_timeout))
         self._process = os.getpid()
         self._lock = threading.Lock()
         ranks = self._ranks = find_ranks(rank, world_size)
         record = run_file_of(run_file, ranks.rank, ranks.count)
-        self.dataset = dataset
-        self.generator = generator
+        samples = self._samples = samples_of(dataset)
+        if target_transform is not None:
+            samples.target_transform = target_transform
+        check_kind(samples, given)
         self.seed = seed_of(seed, generator)
-        self.num_workers = threads_of(num_workers, ranks.local, device is not None)
-        self.collate_fn = collate_fn
-        self.timeout = timeout
-        self.drop_last = bool(drop_last)
+        self.num_workers = workers_of(num_workers, ranks.local, device is not None, samples)
         self.prefetch_factor = maybe_whole("prefetch_factor", prefetch_factor, 1)
-        self.persistent_workers = True
         self.pin_memory = bool(pin_memory) and can_pin()
-        self.return_index = bool(return_index)
-        self.batch_transform = batch_transform
-        self.batch_sampler = batch_sampler
         self.batch_size: int | None = None
         if batch_sampler is None and batch_size is not None:
             self.batch_size = whole("batch_size", batch_size, 1)
+        self.drop_last = bool(drop_last)
         unit = self.batch_size or 1
-        single = batch_size is None and batch_sampler is None  # samples, not batches
+        self._single = batch_size is None and batch_sampler is None  # samples, not batches
         last_epoch = maybe_whole("epochs", epochs, 1)
         self._feed: DeviceFeed | None = None
         if device is not None:
             ahead = whole("prefetch_to_device", prefetch_to_device, 1)
             self._feed = DeviceFeed(device, ahead, skip_bad_samples=on_error == "skip")
 
-        samples = self._samples = samples_of(dataset)
-        if target_transform is not None:
-            samples.target_transform = target_transform
-        chosen = choose_transform(samples, transform, image_type)
+        chosen = Chosen(None, None, python=False)
+        if not samples.makes_itself:
+            chosen = choose_transform(samples, transform, image_type)
         # Whether batches are [images, labels] that nobody else puts together.
-        plain = collate_fn is None and not single and not chosen.python
+        plain = collate_fn is None and not self._single and not chosen.python
         chain, compiled = compile_chain(
             chosen, self._feed if plain else None, decoder, samples, self.num_workers
         )
-        if workers == "process" and not chosen.python:
+        if workers == "process" and not chosen.python and not samples.makes_itself:
             raise ValueError(
-                "workers='process' is for functions as transforms: C++ runs this one in threads"
+                "workers='process' is only for a transform that is a Python function: leave it "
+                "out, C++ runs this transform in threads"
             )
         self._random = compiled is not None and compiled.random
         if self._random and shuffle is None and sampler is None and batch_sampler is None:
@@ -225,6 +225,7 @@ class DataLoader:
                 stacklevel=3,
             )
         self._pipeline: Pipeline | None = None
+        maker: SampleMaker | None = None
         if chosen.python:
             maker = SampleMaker(samples, chosen.function, chosen.unchanged)
             self._pipeline = Pipeline(
@@ -238,18 +239,26 @@ class DataLoader:
         given_lists = sampler is not None or batch_sampler is not None or pad == "none"
         self._iteration = Iteration()
         core: Core
-        if samples.blobs is not None:
-            assert samples.count is not None
-            own = OrderSampler(samples.count, kind, self.seed, ranks, pad, self._iteration)
-            core = ListCore(
-                BlobMaker(samples.blobs, samples.count),
+        give_back: Callable[[], object] = bool
+        if samples.blobs is not None or samples.makes_itself:
+            own = OrderSampler(samples.count or 0, kind, self.seed, ranks, pad, self._iteration)
+            core = core_of(
+                PythonData(
+                    samples,
+                    collate_fn,
+                    self._single,
+                    self.seed,
+                    self.num_workers,
+                    self.prefetch_factor or 2,
+                    worker_init_fn,
+                    multiprocessing_context,
+                ),
                 own,
-                unit,
+                self.batch_size,
                 self.drop_last,
                 last_epoch,
                 given_lists,
             )
-            give_back: Callable[[], object] = bool
         else:
             settings = engine_settings(
                 samples,
@@ -288,11 +297,19 @@ class DataLoader:
         self._give_back = weakref.finalize(self, give_back)
         if self._feed is not None:
             self._feed.name_of = core.name_of
-        self._lists = ReadingLists(own, sampler, batch_sampler, unit, self.drop_last)
+        self._lists = ReadingLists(
+            own,
+            sampler,
+            batch_sampler,
+            unit,
+            self.drop_last,
+            None if samples.makes_itself else own.samples,
+            samples.stream,
+        )
         self._delivery = Delivery(
             core,
             self._lists,
-            BatchMaker(samples, chain, compiled, collate_fn, single, self.return_index),
+            BatchMaker(samples, chain, compiled, collate_fn, self._single, bool(return_index)),
             self._pipeline,
             self._feed,
             batch_transform,
@@ -301,6 +318,8 @@ class DataLoader:
             self.seed,
             last_epoch,
         )
+        self._latest: Run | None = None  # the iteration that was started last
+        self._failed_batches = 0
         self._waits = WaitWatch()
         self._witness = Witness(
             core,
@@ -312,20 +331,49 @@ class DataLoader:
             self._feed,
         )
         self._notices = Notices()
+        self._name = samples.folder or type(dataset).__name__
         self._log = RunLog(record, self._about(last_epoch))
+        if isinstance(core, _core.LoaderCore) and samples.folder is not None:
+            one = OneSample(chosen.chain, maker, samples.target_transform)
+            dataset = FolderDataset(samples.folder, os.fsdecode(core.root), core.index, one)
+        self._keep_arguments(given | {"dataset": dataset}, own)
         _open.add(self)
+
+    def _keep_arguments(self, given: dict[str, Any], own: OrderSampler) -> None:
+        """What trainers look at, and make a loader from again."""
+        self._context = given.pop("multiprocessing_context")
+        for name in ("seed", "num_workers", "prefetch_factor", "pin_memory", "batch_size"):
+            del given[name]  # set already, as they were understood
+        given["sampler"] = given["sampler"] if given["sampler"] is not None else own
+        if given["batch_sampler"] is None:
+            given["batch_sampler"] = batches_by(
+                given["sampler"], self.batch_size, bool(given["drop_last"])
+            )
+        usual = default_convert if self._single else default_collate
+        given["collate_fn"] = given["collate_fn"] or usual
+        given["persistent_workers"] = True
+        vars(self).update(given)
+        self._iterator = None  # as torch's loader has it
+        self._initialized = True
 
     # How the loop sees it.
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and getattr(self, "_initialized", False):
+            raise ValueError(
+                f"{name} cannot be set after the {type(self).__name__} is made: make a new one"
+            )
+        object.__setattr__(self, name, value)
+
     @property
-    def sampler(self) -> Any:
-        """The user's sampler, or foreload's own order with the methods of a DistributedSampler."""
-        return self._lists.order if self._lists.sampler is None else self._lists.sampler
+    def multiprocessing_context(self) -> Any:
+        """How worker processes are started, as it was given."""
+        return self._context
 
     def __len__(self) -> int:
         return len(self._lists)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> LoaderIterator:
         return LoaderIterator(self)
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
@@ -344,10 +392,20 @@ class DataLoader:
         return Identity(fingerprint, order.samples, kind, self.seed if seeded else None)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loop is: a small dict for a checkpoint, the same on every rank."""
-        place = self._iteration.place
-        sampler = self._lists.sampler_state(fresh=place is self._iteration.upcoming)
-        state = write_state(self._identity(), place, sampler)
+        """Where the iteration is that was started last: a small dict for a checkpoint. It is the
+        same on every rank, unless there is a sampler that gives each rank a list of its own."""
+        return self._state_at(self._iteration.place, self._latest if self._running else None)
+
+    @property
+    def _running(self) -> bool:
+        return not self._iteration.fresh
+
+    def _state_at(self, place: Place, run: Run | None) -> dict[str, Any]:
+        """The state at a place of an iteration; None: before one begins."""
+        note = self._lists.upcoming_note() if run is None else run.reading.note
+        state = write_state(self._identity(), place, note)
+        if isinstance(self._core, StreamCore):
+            state["stream"] = self._core.state()
         if self._feed is not None and self._feed.decoding is not None:
             state["gpu_share"] = self._feed.decoding.share
         return state
@@ -358,14 +416,17 @@ class DataLoader:
         share = state.get("gpu_share", 0)
         if self._feed is not None and self._feed.decoding is not None:
             self._feed.decoding.share = share
-            self._delivery.engine.forget()  # what was decoded ahead went by another share
+            self._delivery.forget()  # what was decoded ahead went by another share
         elif share:
             warnings.warn(
                 f"the state was written by a run in which the GPU decoded {share} of 256 samples; "
                 "images will differ by a few levels: give decoder='hybrid' to go on as before",
                 stacklevel=2,
             )
-        self._lists.load_sampler(state.get("sampler"), place.epoch)
+        if isinstance(self._core, StreamCore):
+            self._core.load(state["stream"])
+            self._delivery.forget()
+        self._lists.load_note(state.get("sampler"))
         self._iteration.load(place)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -385,6 +446,7 @@ class DataLoader:
         found: dict[str, Any] = json.loads(core.stats_json())
         found |= json.loads(core.start_json())
         found |= {"epoch": place.epoch, "consumed": place.consumed, "threads": self.num_workers}
+        found["failed_batches"] = self._failed_batches
         if self._pipeline is not None:
             found["transform_seconds"] = self._pipeline.seconds
         if self._pipeline is not None or self._feed is not None:
@@ -433,7 +495,7 @@ class DataLoader:
         core = self._check_usable()
         return {
             "made_by": "foreload.DataLoader",
-            "dataset": self._samples.folder or type(self.dataset).__name__,
+            "dataset": self._name,
             "samples": core.samples,
             "bytes": core.bytes,
             "seed": self.seed,
@@ -449,7 +511,7 @@ class DataLoader:
         if self._core is None:
             return "<foreload.DataLoader: closed>"
         lists = self._lists
-        name = self._samples.folder or type(self.dataset).__name__
+        name = self._name
         order = "in the order of a sampler" if lists.sampler is not None else "in order"
         if lists.sampler is None and lists.order.kind != "sequential":
             order = f"shuffled with seed {self.seed}"
@@ -482,9 +544,13 @@ class DataLoader:
     def _check_usable(self) -> Core:
         if os.getpid() != self._process:
             raise RuntimeError(
-                "this DataLoader was made before fork(): its threads are not here; make a loader "
-                "of its own in each process, or start processes with spawn"
+                "this DataLoader was made before fork(), so its threads do not exist in this "
+                "process: make a loader in each process"
             )
         if self._core is None:
             raise RuntimeError("this DataLoader is closed: make a new one")
         return self._core
+
+
+# Names of arguments that are part of how a loader was made.
+_FIXED = frozenset(inspect.signature(DataLoader.__init__).parameters) - {"self", *_FREE}

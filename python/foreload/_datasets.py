@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be a data set, and how its samples are found and made.
 
-A folder is listed by C++. Of an object with `.samples` the paths are taken. An object with
-`locate` and `decode` says itself where a sample is and how it is made. Subset and ConcatDataset of
-the latter two are taken apart.
+Nothing that a user wrote is bypassed. foreload reads files itself where it is known what the data
+set does with them:
+
+- a folder, or a list of files, which C++ lists;
+- torchvision's ImageFolder and DatasetFolder with `__getitem__` and loader of their own, classes
+  that say `foreload_samples = True`, and those with `.samples` and no `__getitem__` at all;
+- an object with `locate` and `decode`, which says where a sample is and how it is made;
+- torch's Subset and ConcatDataset of these.
+
+Of everything else with `__getitem__` that is called, in worker processes; an IterableDataset is a
+stream. Rows in memory (`_rows.py`) are known too.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,10 +27,13 @@ import numpy as np
 from foreload._arguments import path_of
 
 WAYS = (
-    "give a folder; an object with .samples, a list of (path, class) as torchvision's ImageFolder "
-    "has; one with locate(index), which gives a path or bytes, and decode(bytes, index); or a "
-    "Subset or ConcatDataset of these"
+    "give a folder, an object with __getitem__ and __len__, an IterableDataset, rows in memory, or "
+    "an object with locate(index), which gives a path or bytes, and decode(bytes, index)"
 )
+
+# What a class says whose .samples are all that its __getitem__ reads, and its .loader, .transform
+# and .target_transform all that it does.
+DECLARATION = "foreload_samples"
 
 
 @dataclass
@@ -32,12 +44,51 @@ class Samples:
     folder: str | None = None
     files: list[str] | None = None
     blobs: Callable[[int], bytes] | None = None  # where samples are in memory
+    called: bool = False  # its own __getitem__ makes the samples
+    stream: bool = False  # its own __iter__ does
     count: int | None = None  # None: the listing will tell
     targets: Sequence[Any] | None = None  # class of each sample; None: the listing's labels
     decode: Callable[[bytes, int], Any] | None = None  # makes the whole sample
     transform: Any = None
     target_transform: Any = None
     loader: Any = None  # of the user's own; None: images
+    taken: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)  # what leaves had
+
+    @property
+    def makes_itself(self) -> bool:
+        """Whether the data set gives finished samples, and foreload does nothing to them."""
+        return self.called or self.stream
+
+    def check_unchanged(self) -> None:
+        """RuntimeError if a data set that foreload reads itself is not what it was."""
+        for leaf, before in self.taken:
+            if any(a is not b for a, b in zip(before, _parts_of(leaf), strict=True)):
+                raise RuntimeError(
+                    f"{type(leaf).__name__} has another transform, target_transform, loader or "
+                    "list of samples than when the DataLoader was made: make a new DataLoader"
+                )
+
+
+def _parts_of(leaf: Any) -> tuple[Any, ...]:
+    names = ("transform", "target_transform", "loader", "samples")
+    return tuple(getattr(leaf, name, None) for name in names)
+
+
+def _class_of(name: str, module: str) -> Any:
+    """A class of a package, if the program uses that package."""
+    return getattr(sys.modules.get(module), name, None)
+
+
+def _is_own(dataset: Any, cls: Any) -> bool:
+    """Whether a data set is of this class and gets its samples as that does."""
+    return (
+        cls is not None
+        and isinstance(dataset, cls)
+        and all(
+            getattr(type(dataset), name, None) is getattr(cls, name, None)
+            for name in ("__getitem__", "__getitems__", "__len__", "__getattribute__")
+        )
+    )
 
 
 def _is_pair(entry: Any) -> bool:
@@ -48,89 +99,69 @@ def _is_pair(entry: Any) -> bool:
     )
 
 
-def _own_definitions(dataset: Any, name: str) -> list[type]:
-    """Classes that define a method, the most derived first; torch's abstract ones do not count."""
-    return [
-        cls
+def _is_torchvision_folder(dataset: Any) -> bool:
+    """Whether it is torchvision's folder of images, which foreload reads as that does."""
+    folder: Any = sys.modules.get("torchvision.datasets.folder")
+    torchvision: Any = sys.modules.get("torchvision")
+    return (
+        folder is not None
+        and _is_own(dataset, folder.DatasetFolder)
+        and any(dataset.loader is one for one in (folder.default_loader, folder.pil_loader))
+        and torchvision.get_image_backend() == "PIL"
+    )
+
+
+def _gets_items(dataset: Any) -> bool:
+    """Whether somebody wrote a __getitem__ for it; torch's abstract one does not count."""
+    return any(
+        "__getitem__" in vars(cls) and cls.__module__.partition(".")[0] not in ("torch", "typing")
         for cls in type(dataset).__mro__
-        if name in vars(cls) and cls.__module__.partition(".")[0] not in ("torch", "typing")
-    ]
+    )
 
 
-def _refuse_override(dataset: Any) -> None:
-    definitions = _own_definitions(dataset, "__getitem__")
-    if len(definitions) > 1:
-        raise TypeError(
-            f"{type(dataset).__name__} has .samples, but {definitions[0].__qualname__} overrides "
-            f"__getitem__ of {definitions[1].__qualname__}, which foreload would bypass: put what "
-            "it does into transform=, collate_fn= or batch_transform=, or implement "
-            "locate(index) and decode(bytes, index)"
-        )
-
-
-def _own_loader(dataset: Any) -> Any:
-    """The loader of the data set, None where it is torchvision's usual one for images."""
-    loader = getattr(dataset, "loader", None)
-    usual = getattr(loader, "__name__", "") in ("default_loader", "pil_loader")
-    return None if loader is None or usual else loader
-
-
-def _leaves(dataset: Any) -> list[tuple[Any, int]]:
-    """The data set and number that each sample really has, through Subset and ConcatDataset."""
-    kind = type(dataset).__name__
-    if hasattr(dataset, "indices") and hasattr(dataset, "dataset"):
-        _refuse_wrapper(dataset, "Subset")
-        inner = _leaves(dataset.dataset)
-        return [inner[int(index)] for index in dataset.indices]
-    if hasattr(dataset, "datasets") and hasattr(dataset, "cumulative_sizes"):
-        _refuse_wrapper(dataset, "ConcatDataset")
-        return [leaf for part in dataset.datasets for leaf in _leaves(part)]
-    if not _is_leaf(dataset):
-        raise TypeError(
-            f"foreload cannot see where the samples of a {kind} are{_about(dataset)}: {WAYS}; for "
-            "everything else keep torch's DataLoader"
-        )
-    return [(dataset, index) for index in range(_length(dataset))]
-
-
-def _about(dataset: Any) -> str:
-    """What is known about data sets that others have."""
-    names = {cls.__name__ for cls in type(dataset).__mro__}
-    if "IterableDataset" in names:
-        return ", because a stream has no samples with numbers"
-    if hasattr(dataset, "features") and hasattr(dataset, "column_names"):
-        return ", because they lie in Arrow files, which foreload does not read yet"
-    if isinstance(dataset, dict | list | tuple) or hasattr(dataset, "__array__"):
-        return ", because what is in memory already needs no loader that reads files"
-    if hasattr(dataset, "tensors"):
-        return ", because tensors that are in memory need no loader that reads files"
-    return ""
-
-
-def _refuse_wrapper(dataset: Any, name: str) -> None:
-    if len(_own_definitions(dataset, "__getitem__")) > 0 and type(dataset).__name__ != name:
-        raise TypeError(
-            f"{type(dataset).__name__} overrides __getitem__ of {name}, which foreload would "
-            f"bypass: {WAYS}"
-        )
-
-
-def _is_leaf(dataset: Any) -> bool:
-    if callable(getattr(dataset, "locate", None)) and callable(getattr(dataset, "decode", None)):
+def _has_samples(dataset: Any) -> bool:
+    """Whether all that is to be known of it is in `.samples`."""
+    if _is_torchvision_folder(dataset):
         return True
+    declared = getattr(type(dataset), DECLARATION, False) is True
+    if not declared and _gets_items(dataset):
+        return False
     samples = getattr(dataset, "samples", None)
-    return isinstance(samples, Sequence) and not isinstance(samples, str) and all_pairs(samples)
+    fits = (
+        isinstance(samples, Sequence)
+        and not isinstance(samples, str)
+        and len(samples) > 0
+        and _is_pair(samples[0])
+        and _is_pair(samples[-1])
+    )
+    if declared and not fits:
+        raise TypeError(
+            f"{type(dataset).__name__} says {DECLARATION} = True, but its .samples is no list of "
+            "(path, class): make it one, or take the declaration away"
+        )
+    return fits
 
 
-def all_pairs(samples: Sequence[Any]) -> bool:
-    """Whether the first and the last entry are (path, class)."""
-    return len(samples) > 0 and _is_pair(samples[0]) and _is_pair(samples[-1])
+def _locates(dataset: Any) -> bool:
+    return callable(getattr(dataset, "locate", None)) and callable(getattr(dataset, "decode", None))
 
 
-def _length(dataset: Any) -> int:
-    if callable(getattr(dataset, "locate", None)):
-        return len(dataset)
-    return len(dataset.samples)
+def _leaves(dataset: Any) -> list[tuple[Any, int]] | None:
+    """The data set and number that each sample really has, through Subset and ConcatDataset; None
+    if foreload cannot read one of them itself."""
+    if _is_own(dataset, _class_of("Subset", "torch.utils.data")):
+        inner = _leaves(dataset.dataset)
+        return None if inner is None else [inner[int(index)] for index in dataset.indices]
+    if _is_own(dataset, _class_of("ConcatDataset", "torch.utils.data")):
+        parts = [_leaves(part) for part in dataset.datasets]
+        if any(part is None for part in parts):
+            return None
+        return [leaf for part in parts for leaf in part or []]
+    if _locates(dataset):
+        return [(dataset, index) for index in range(len(dataset))]
+    if _has_samples(dataset):
+        return [(dataset, index) for index in range(len(dataset.samples))]
+    return None
 
 
 class LeafDecoder:
@@ -153,7 +184,11 @@ def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
         leaf, number = leaves[index]
         found = leaf.locate(number)
         if not isinstance(found, bytes | bytearray | memoryview):
-            raise TypeError(f"locate({number}) gave {type(found).__name__}, before it gave bytes")
+            raise TypeError(
+                f"locate({number}) of {type(leaf).__name__} gave {type(found).__name__}, but "
+                f"locate({leaves[0][1]}) gave bytes: give a path for every sample, or bytes for "
+                "every sample"
+            )
         return bytes(found)
 
     samples = Samples(dataset, count=len(leaves), decode=LeafDecoder(leaves))
@@ -166,52 +201,62 @@ def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
         found = leaf.locate(number)
         if not isinstance(found, str | os.PathLike):
             raise TypeError(
-                f"locate({number}) of {type(leaf).__name__} gave {type(found).__name__}: it must "
-                "give a path for every sample, or bytes for every sample"
+                f"locate({number}) of {type(leaf).__name__} gave {type(found).__name__}: give a "
+                "path for every sample, or bytes for every sample"
             )
         files.append(os.fspath(found))
     samples.files = files
     return samples
 
 
-def _same(leaves: list[tuple[Any, int]], name: str) -> Any:
-    """What all data sets of a ConcatDataset have in common."""
+def _listed(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples | None:
+    """Data sets with `.samples`; None if what they do with them differs."""
     parts = list({id(leaf): leaf for leaf, _ in leaves}.values())
-    first = getattr(parts[0], name, None)
-    for part in parts[1:]:
-        if getattr(part, name, None) != first:
-            raise ValueError(
-                f"the data sets that are joined have different .{name}: give the DataLoader one "
-                "transform= for all, or use one loader for each"
-            )
-    return first
+    for name in ("transform", "target_transform", "loader"):
+        first = getattr(parts[0], name, None)
+        if any(getattr(part, name, None) is not first for part in parts[1:]):
+            return None
+    pairs = [leaf.samples[index] for leaf, index in leaves]
+    targets: Sequence[Any] = [target for _, target in pairs]
+    if all(type(target) is int for target in targets):
+        targets = np.asarray(targets, dtype=np.int64)  # type: ignore[assignment]
+    return Samples(
+        dataset,
+        files=[os.fspath(path) for path, _ in pairs],
+        count=len(pairs),
+        targets=targets,
+        transform=getattr(parts[0], "transform", None),
+        target_transform=getattr(parts[0], "target_transform", None),
+        loader=None if _is_torchvision_folder(parts[0]) else getattr(parts[0], "loader", None),
+        taken=[(part, _parts_of(part)) for part in parts],
+    )
+
+
+def _read_by_foreload(dataset: Any) -> Samples | None:
+    leaves = _leaves(dataset)
+    if leaves is None:
+        return None
+    if not leaves:
+        raise ValueError(f"{type(dataset).__name__} has no samples: give a data set that has some")
+    kinds = {_locates(leaf) for leaf, _ in leaves}
+    if kinds == {True}:
+        return _located(dataset, leaves)
+    return _listed(dataset, leaves) if kinds == {False} else None
 
 
 def samples_of(dataset: Any) -> Samples:
     """Find out what kind of data set this is. TypeError names the ways that there are."""
     if isinstance(dataset, str | os.PathLike):
         return Samples(dataset, folder=path_of(dataset))
-    leaves = _leaves(dataset)
-    if not leaves:
-        raise ValueError("the data set has no samples")
-    kinds = {callable(getattr(leaf, "locate", None)) for leaf, _ in leaves}
-    if len(kinds) > 1:
-        raise TypeError(f"data sets with locate() and with .samples cannot be joined: {WAYS}")
-    if kinds == {True}:
-        return _located(dataset, leaves)
-    for leaf in {id(leaf): leaf for leaf, _ in leaves}.values():
-        _refuse_override(leaf)
-    pairs = [leaf.samples[index] for leaf, index in leaves]
-    targets: Sequence[Any] = [target for _, target in pairs]
-    if all(type(target) is int for target in targets):
-        targets = np.asarray(targets, dtype=np.int64)  # type: ignore[assignment]
-    loaders = _same(leaves, "loader")
-    return Samples(
-        dataset,
-        files=[os.fspath(path) for path, _ in pairs],
-        count=len(pairs),
-        targets=targets,
-        transform=_same(leaves, "transform"),
-        target_transform=_same(leaves, "target_transform"),
-        loader=None if loaders is None else _own_loader(leaves[0][0]),
-    )
+    stream = _class_of("IterableDataset", "torch.utils.data")
+    if stream is not None and isinstance(dataset, stream):
+        return Samples(dataset, stream=True)
+    found = _read_by_foreload(dataset)
+    if found is not None:
+        return found
+    if hasattr(type(dataset), "__getitem__"):
+        count = len(dataset) if hasattr(type(dataset), "__len__") else None
+        return Samples(dataset, called=True, count=count)
+    if hasattr(type(dataset), "__iter__"):
+        return Samples(dataset, stream=True)
+    raise TypeError(f"foreload cannot read samples of a {type(dataset).__name__}: {WAYS}")

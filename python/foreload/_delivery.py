@@ -1,21 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How batches come to the loop: from the engine, through a Python transform, to a device."""
+"""How batches come to the loop: from the engine, through a Python transform, to a device.
+
+There is one engine, and every iteration has a place of its own. The engine is where the iteration
+is that asked last. Where several ask in turn, the one whose turn it is takes a few batches at once.
+"""
 
 from __future__ import annotations
 
 import time
+import weakref
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from foreload._batches import BatchMaker
 from foreload._collate import pinned
 from foreload._device import DeviceFeed
 from foreload._engine_feed import Core, EngineFeed
-from foreload._iteration import Iteration, Place
+from foreload._iteration import Place
 from foreload._list_core import ListBatch
 from foreload._pipeline import Pipeline
 from foreload._ranks import Ranks
-from foreload._reading_lists import ReadingLists
+from foreload._reading_lists import Reading, ReadingLists
+
+# Batches that an iteration takes when the engine comes back to it, and how many another one must
+# have taken meanwhile until what is left of them is given back.
+TURN = 8
+GIVEN_BACK_AFTER = 4 * TURN
+
+NO_MODULUS = 2**63
+
+
+@dataclass(eq=False)
+class Run:
+    """An iteration as the delivery sees it."""
+
+    reading: Reading
+    taken: int = 0  # batches that the engine has made for it
+    ready: deque[Any] = field(default_factory=deque)  # of these, what the loop has not got yet
+    over: bool = False
 
 
 class Delivery:
@@ -55,61 +79,111 @@ class Delivery:
         self._ranks = ranks
         self._seed = seed
         self._epochs = epochs
+        self._current: Run | None = None  # where the engine is
+        self._start = 0  # of what it was brought to
+        self._since = 0  # batches since then
+        self._waiting: weakref.WeakSet[Run] = weakref.WeakSet()  # have batches that are ready
         self.own_seconds = 0.0  # that the loop's thread spent on putting batches together
 
-    def begin(self, iteration: Iteration) -> tuple[int, Place, int]:
-        """Start an iteration and bring the engine there: its number, where it begins, and how many
-        batches it has."""
-        epoch = iteration.upcoming.epoch
-        if self._epochs is not None and epoch >= self._epochs:
+    def begin(self, place: Place) -> Run:
+        """An iteration that begins there."""
+        if self._epochs is not None and place.epoch >= self._epochs:
             raise RuntimeError(
-                f"epoch {epoch} is beyond epochs={self._epochs}: give more epochs, or leave "
+                f"epoch {place.epoch} is beyond epochs={self._epochs}: give more epochs, or leave "
                 "epochs out"
             )
-        drawn = self._lists.draw()  # may fail: nothing has begun yet
-        turn, place = iteration.begin()
+        run = Run(self._lists.reading(place))
+        self._bring(run)
+        return run
+
+    def _bring(self, run: Run) -> None:
+        """Let the engine go on where an iteration is."""
+        self._current, self._since = None, 0
         if self._pipeline is not None:
             self._pipeline.restart()
-        if drawn is not None:
-            return (
-                turn,
-                place,
-                self._begin_list(place.epoch, drawn, min(place.consumed, len(drawn[1])), 0),
-            )
-        if place.consumed >= self._lists.order.samples:
-            return turn, place, 0
-        rest = self._lists.rest(place)
-        if rest is not None:
-            return turn, place, self._begin_list(place.epoch, rest, 0, place.consumed)
+        reading = self._lists.after(run.reading, run.taken)
+        if reading.batches != 0:
+            self._start = reading.start
+            self._seek(reading)
+        self._current = run
+
+    def _seek(self, reading: Reading) -> None:
+        epoch, start = reading.place.epoch, reading.start
+        if reading.lists is not None:
+            if self._device is not None:
+                self._device.begin(expected=False, runs_on=False)
+            self.engine.begin_list(epoch, start, reading.lists)
+            return
         if self._device is not None:
-            expected = self.engine.stands_in(place.epoch, place.consumed)
-            ends = self._epochs is not None and place.epoch + 1 >= self._epochs
+            expected = self.engine.stands_in(epoch, start)
+            ends = self._epochs is not None and epoch + 1 >= self._epochs
             if self._device.begin(expected, runs_on=not ends and self._pipeline is None):
-                return turn, place, self._core.batches_in(place.epoch)
-        return turn, place, self.engine.begin(place.epoch, place.consumed)
+                return
+        self.engine.begin(epoch, start)
 
-    def _begin_list(self, epoch: int, lists: Any, skip: int, start: int) -> int:
-        if self._device is not None:
-            self._device.begin(expected=False, runs_on=False)
-        if len(lists[1]) == skip:
-            return 0
-        return self.engine.begin_list(epoch, start, lists, skip)
+    def receive(self, run: Run, seconds: float | None) -> tuple[Any] | None:
+        """The next finished batch of an iteration; None at the end."""
+        if run.ready:
+            return self._unwrapped(run.ready.popleft())
+        before = self._current
+        if before is not run:
+            self._bring(run)
+        many = before is not None and before is not run and not before.over and run.taken > 0
+        received = self._take(run, seconds)
+        if many and received is not None:
+            self._take_more(run)
+        self._since += 1
+        if self._since == GIVEN_BACK_AFTER:
+            for other in self._waiting:
+                other.taken -= len(other.ready)
+                other.ready.clear()
+            self._waiting.clear()
+        return received
 
-    def receive(self, place: Place, seconds: float | None) -> tuple[Any] | None:
-        """The next finished batch of an iteration that began there; None at the end."""
-        start = place.consumed if self._lists.sampler is None else 0
+    def _take_more(self, run: Run) -> None:
+        """So that the engine need not come back for each batch."""
+        self._waiting.add(run)
+        for _ in range(TURN - 1):
+            if run.reading.batches is not None and run.taken >= run.reading.batches:
+                return
+            try:
+                run.ready.append(self._take(run, None))
+            except Exception as error:
+                run.ready.append(error)
+                return
+
+    @staticmethod
+    def _unwrapped(ready: Any) -> Any:
+        if isinstance(ready, Exception):
+            raise ready
+        return ready
+
+    def _take(self, run: Run, seconds: float | None) -> tuple[Any] | None:
+        try:
+            received = self._next(seconds)
+        except TimeoutError:
+            raise
+        except BaseException:
+            run.taken += 1  # a batch that failed counts as given
+            if self.engine.lost or self._device is not None:
+                self._current = None
+            raise
+        run.taken += received is not None
+        return received
+
+    def _next(self, seconds: float | None) -> tuple[Any] | None:
         if self._device is not None:
-            result = self._device.next(lambda wait: self._in_host_memory(start, wait), seconds)
+            result = self._device.next(self._in_host_memory, seconds)
             if result is None:
                 return None
         else:
-            made = self._in_host_memory(start, seconds)
+            made = self._in_host_memory(seconds)
             if made is None:
                 return None
             result = pinned(made[0]) if self._pin_memory else made[0]
         return (result if self._last is None else self._timed(self._last, result),)
 
-    def _in_host_memory(self, start: int, seconds: float | None) -> tuple[Any, Any] | None:
+    def _in_host_memory(self, seconds: float | None) -> tuple[Any, Any] | None:
         """The next batch where it was made and the numbers of its samples, None at the end."""
         if self._pipeline is None:
             batch = self.engine.pull(seconds)
@@ -118,11 +192,11 @@ class Delivery:
             if isinstance(batch, ListBatch):
                 return batch.made, batch.indices
             return self._timed(self._batches.native, batch), batch.indices
-        count = self._lists.order.samples
+        count = self._lists.order.samples if self._lists.sampler is None else NO_MODULUS
         made = self._pipeline.next(
             self.engine.pull,
             lambda batch: self._batches.tasks(
-                batch, self._ranks, self._seed, start, count, self._core.name_of
+                batch, self._ranks, self._seed, self._start, count, self._core.name_of
             ),
             seconds,
         )
@@ -130,6 +204,17 @@ class Delivery:
             return None
         indices = made.indices.tolist()
         return self._timed(self._batches.collated, made.samples, indices), made.indices
+
+    def forget(self) -> None:
+        """What was prepared ahead is of no use any more."""
+        self.engine.forget()
+        self._current = None
+
+    def end(self, run: Run) -> None:
+        """The loop was told that an iteration is over."""
+        run.over = True
+        if self._current is run and run.taken == run.reading.batches:
+            self.engine.finish(run.reading.place.epoch)
 
     def _timed(self, function: Callable[..., Any], *arguments: Any) -> Any:
         begin = time.perf_counter()

@@ -58,14 +58,17 @@ def find_device(device: Any) -> Any:
 
     found = torch.device(device)
     if found.type != "cuda":
-        raise ValueError(f"device={str(device)!r}: batches go to 'cuda' or stay in host memory")
+        raise ValueError(
+            f"device={str(device)!r} is not supported: use 'cuda', or leave device out"
+        )
     if not torch.cuda.is_available():
         raise ValueError(f"device={str(device)!r}: torch sees no GPU here; leave device out")
     if found.index is None:
         found = torch.device("cuda", torch.cuda.current_device())
     if found.index >= torch.cuda.device_count():
         raise ValueError(
-            f"device={str(device)!r}: there are {torch.cuda.device_count()} GPUs, from cuda:0 on"
+            f"device={str(device)!r} does not exist: use cuda:0 to "
+            f"cuda:{torch.cuda.device_count() - 1}"
         )
     return found
 
@@ -153,7 +156,10 @@ class DeviceFeed:
         if share == 0:
             return form
         if form.dtype != "uint8" or samples.blobs is not None:
-            raise ValueError(f"decoder={decoder!r} needs images in files, and 8 bits of colour")
+            raise ValueError(
+                f"decoder={decoder!r} needs image files, and a transform that decodes to uint8: "
+                "use decoder='cpu'"
+            )
         self.decoding = GpuDecoding(self.device, form)
         if share is None:
             share = agree_on(self.decoding.measure(samples, threads), self.device)

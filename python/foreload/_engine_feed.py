@@ -25,24 +25,19 @@ class EngineFeed:
         self.ended = "{}"  # what the engine said of the last epoch at its end, and
         self.ended_figures = "{}"  # what it had counted
 
-    def begin(self, epoch: int, start: int) -> int:
-        """Go to an epoch, after `start` samples of it; the number of batches that come."""
+    def begin(self, epoch: int, start: int) -> None:
+        """Go to an epoch, after `start` samples of it."""
         if self._at is not None and start == 0:
             before, _, received = self._at
             done = received > 0 and received == self._core.batches_in(before)
             if before + 1 == epoch and done and self._core.next(None) is None:
                 self._at = (epoch, 0, 0)  # the loop left after the last batch, before StopIteration
         self._seek(epoch, start)
-        return self._core.batches_in(epoch)
 
-    def begin_list(self, epoch: int, start: int, lists: Lists, skip: int) -> int:
-        """The same for an epoch whose samples after `start` are given, without the first `skip`
-        batches of the list."""
+    def begin_list(self, epoch: int, start: int, lists: Lists) -> None:
+        """The same for an epoch whose samples after `start` are given."""
         self._seek(epoch, start)
         self._core.give_list(*lists)
-        for _ in range(skip):
-            self.pull(None)
-        return len(lists[1]) - skip
 
     def _seek(self, epoch: int, start: int) -> None:
         if self._at != (epoch, start, 0):
@@ -57,6 +52,10 @@ class EngineFeed:
         except TimeoutError:
             self._at = at
             raise
+        except Exception:
+            if at is not None and isinstance(self._core, ListCore):
+                self._at = (at[0], at[1], at[2] + 1)  # the batch is gone, the next one is there
+            raise
         if batch is None:
             self.ended = self._core.epoch_json()
             self.ended_figures = self._core.epoch_figures_json()
@@ -68,6 +67,11 @@ class EngineFeed:
     def forget(self) -> None:
         """What was prepared ahead is of no use any more."""
         self._at = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it must be brought somewhere before it gives batches again."""
+        return self._at is None
 
     def stands_in(self, epoch: int, start: int) -> bool:
         """Whether the batches given last are of this epoch, after `start` samples of it."""

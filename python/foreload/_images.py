@@ -50,7 +50,7 @@ def open_image(data: Any, name: str, unchanged: bool = False) -> Any:
 def decode_other(data: bytes, mode: str, upright: bool) -> npt.NDArray[np.uint8]:
     """Pixels of a file of another format, as C++ wants them: uint8, H x W (x 3 or 4)."""
     if not HAVE_PILLOW:
-        raise ValueError("other formats need Pillow, which is not installed: pip install pillow")
+        raise ValueError("this format needs Pillow, which is not installed: pip install pillow")
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
@@ -58,4 +58,6 @@ def decode_other(data: bytes, mode: str, upright: bool) -> npt.NDArray[np.uint8]
             turned = ImageOps.exif_transpose(image) if upright else image
             return np.asarray(turned.convert(mode))
     except UnidentifiedImageError:
-        raise ValueError("Pillow does not know what it is either") from None
+        raise ValueError(
+            "neither foreload nor Pillow knows this format; convert the file to JPEG or PNG"
+        ) from None

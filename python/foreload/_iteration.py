@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a training loop stands: epochs, iterations and resume as one state machine.
 
-It does no I/O and knows no batches; it answers three questions: where does an iteration that is
-started now begin, does an iterator still count, and where would a restart go on.
+It does no I/O and knows no batches; it answers two questions: where does an iteration that is
+started now begin, and where would a restart go on.
 
-The states and what leads from one to the next:
+Every iteration has a place of its own and goes on whatever the others do. A checkpoint keeps the
+place of the one that was started last:
 
-    fresh      nothing of the current epoch was asked for: at the start, after the end of an
-               iteration (StopIteration), after load()
-    running    an iteration has begun and its end was not reported, be it alive or left by `break`
+    fresh      that one has ended, or there was none, or a place was loaded since
+    running    it has begun and its end was not reported, be it alive or left by `break`
 
-    begin()      fresh or running -> running, at `upcoming`; older iterators do not count any more
+    begin()      fresh or running -> running, at `upcoming`
     received()   running -> running, further on
     ended()      running -> fresh
     set_epoch()  changes `upcoming` only
-    load()       any -> fresh, at the place given; older iterators do not count any more
+    load()       any -> fresh, at the place given
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Iteration:
 
     def __init__(self) -> None:
         self._upcoming = Place(0)  # where the next iteration begins
-        self._current: Place | None = None  # where the running one is; None: fresh
+        self._current: Place | None = None  # where the newest one is; None: fresh
         self._bound = False  # `upcoming` was loaded
         self._turn = 0
 
@@ -49,27 +49,32 @@ class Iteration:
         """Where an iteration would begin that is started now."""
         return self._upcoming
 
-    def begin(self) -> tuple[int, Place]:
-        """Start an iteration: its number, and where it begins."""
+    @property
+    def fresh(self) -> bool:
+        """Whether a restart begins with a new iteration."""
+        return self._current is None
+
+    def begin(self) -> int:
+        """Start an iteration at `upcoming`: its number."""
         self._turn += 1
         place = self._upcoming
         self._current = place
         self._upcoming = Place(place.epoch + 1)
         self._bound = False
-        return self._turn, place
+        return self._turn
 
-    def counts(self, turn: int) -> bool:
-        """Whether this iteration is the newest one."""
+    def newest(self, turn: int) -> bool:
+        """Whether this iteration is the one that a checkpoint keeps."""
         return turn == self._turn
 
     def received(self, turn: int, consumed: int) -> None:
         """The loop got a batch, with which `consumed` of the epoch is done."""
-        if self.counts(turn) and self._current is not None:
+        if self.newest(turn) and self._current is not None:
             self._current = Place(self._current.epoch, consumed)
 
     def ended(self, turn: int) -> None:
         """The loop was told that the epoch is over."""
-        if self.counts(turn):
+        if self.newest(turn):
             self._current = None
 
     def set_epoch(self, epoch: int) -> None:

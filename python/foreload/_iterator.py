@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from foreload._delivery import Run
 from foreload._iteration import Place
 from foreload._run_log import samples_in
 
@@ -13,13 +14,12 @@ if TYPE_CHECKING:
 
 
 class LoaderIterator:
-    """Begins with the first next(), not before."""
+    """Begins with the first next(), not before. It has a place of its own: others do not end it."""
 
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
         self._turn: int | None = None
-        self._place = Place(0)
-        self._batches = 0
+        self._run: Run | None = None
         self._received = 0
         self._over = False
 
@@ -33,54 +33,81 @@ class LoaderIterator:
         loader._check_usable()
         with loader._lock:
             asked = loader._waits.now()
-            if self._turn is None:
-                self._turn, self._place, self._batches = loader._delivery.begin(loader._iteration)
-                loader._waits.begin(asked)
-                loader._witness.begin_epoch()
-                ago = loader._waits.now() - asked
-                loader._log.begin(loader, self._place.epoch, self._batches, ago)
-            elif not loader._iteration.counts(self._turn):
-                raise RuntimeError(
-                    "a newer iteration over this DataLoader has begun, which ends this one: use "
-                    "one iterator at a time, or a loader for each"
-                )
+            run = self._begin(asked) if self._run is None else self._run
             received = None
-            if self._received < self._batches:
+            if run.reading.batches is None or self._received < run.reading.batches:
                 with loader._waits.waiting():
-                    received = self._next_batch()
+                    received = self._next_batch(run)
             if received is None:
-                self._end()
+                self._end(run)
                 raise StopIteration
-            single = loader.batch_size is None and loader.batch_sampler is None
-            samples = 1 if single else samples_in(received[0])
-            loader._log.batch(loader, loader._waits.now() - asked, samples)
-            self._received += 1
-            last = self._received == self._batches
-            consumed = loader._lists.consumed(self._place, self._received, last)
-            loader._iteration.received(self._turn, consumed)
+            if self._newest:
+                samples = 1 if loader._single else samples_in(received[0])
+                loader._log.batch(loader, loader._waits.now() - asked, samples)
             return received[0]
 
-    def _next_batch(self) -> tuple[Any] | None:
+    @property
+    def _newest(self) -> bool:
+        return self._turn is not None and self._loader._iteration.newest(self._turn)
+
+    def _begin(self, asked: float) -> Run:
+        loader = self._loader
+        loader._samples.check_unchanged()
+        run = self._run = loader._delivery.begin(loader._iteration.upcoming)  # may fail: no trace
+        self._turn = loader._iteration.begin()
+        loader._latest = run
+        loader._waits.begin(asked)
+        loader._witness.begin_epoch()
+        ago = loader._waits.now() - asked
+        loader._log.begin(loader, run.reading.place.epoch, run.reading.batches or 0, ago)
+        return run
+
+    def _next_batch(self, run: Run) -> tuple[Any] | None:
         loader = self._loader
         try:
-            return loader._delivery.receive(self._place, loader.timeout or None)
+            received = loader._delivery.receive(run, loader.timeout or None)
         except TimeoutError:
             raise RuntimeError(
-                f"no batch within timeout={loader.timeout:g} seconds: the source or the transform "
-                "is slower than that; loader.stats() says which"
+                f"no batch within timeout={loader.timeout:g} seconds: loader.stats() says "
+                "what it waits for; give a longer timeout if that is expected"
             ) from None
+        except Exception:
+            loader._failed_batches += 1
+            self._count(run)
+            raise
+        if received is not None:
+            self._count(run)
+        return received
 
-    def _end(self) -> None:
+    def _count(self, run: Run) -> None:
+        """The loop gets a batch, or the error that it is."""
+        loader = self._loader
+        self._received += 1
+        assert self._turn is not None
+        loader._iteration.received(self._turn, loader._lists.consumed(run.reading, self._received))
+
+    def _end(self, run: Run) -> None:
         """Tell everybody that the epoch is over."""
         loader = self._loader
         self._over = True
-        if self._received == self._batches:
-            loader._delivery.engine.finish(self._place.epoch)
+        newest = self._newest
+        loader._delivery.end(run)
         assert self._turn is not None
         loader._iteration.ended(self._turn)
-        loader._waits.end()
-        loader._log.end(loader)
-        loader._tell(stacklevel=4)
+        if newest:
+            loader._waits.end()
+            loader._log.end(loader)
+            loader._tell(stacklevel=4)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this iteration is, as `DataLoader.state_dict` says it of the newest one."""
+        loader, run = self._loader, self._run
+        if run is None or self._newest:
+            return loader.state_dict()
+        if self._over:
+            return loader._state_at(Place(run.reading.place.epoch + 1), None)
+        consumed = loader._lists.consumed(run.reading, self._received)
+        return loader._state_at(Place(run.reading.place.epoch, consumed), run)
 
     def __len__(self) -> int:
         return len(self._loader)

@@ -89,13 +89,13 @@ class Meetings:
             return None, 0
         if self._process != os.getpid():
             raise RuntimeError(
-                "this process was made by fork(): it cannot meet the other ranks; start processes "
-                "with spawn, or give transport='none'"
+                "this process was made by fork() and cannot connect to the other ranks: start "
+                "processes with spawn, or give transport='none'"
             )
         if self._transport not in (None, transport):
             raise ValueError(
                 f"transport is {transport!r}, but an earlier loader of this process has "
-                f"{self._transport!r}: give all of them the same"
+                f"{self._transport!r}: give all of them the same transport"
             )
         if self._transport is None:
             # Kept to the end of the process: others may still read what rank 0 serves.

@@ -16,6 +16,8 @@ import numpy.typing as npt
 from foreload._makers import Made, Makers
 from foreload._python_transform import BadSampleError, Task
 
+Work = list[tuple[Task, Future[Made]]]
+
 MOST_NAMES = 100  # of skipped samples that are kept for the statistics
 
 
@@ -40,7 +42,7 @@ class Pipeline:
         self._makers = makers
         self._ahead = ahead
         self._skip = skip
-        self._window: deque[tuple[Any, list[tuple[Task, Future[Made]]]]] = deque()
+        self._window: deque[tuple[Any, Work | Exception]] = deque()
         self._drained = False
         self.seconds = 0.0  # that samples took, of all makers together
         self.cpu_seconds = 0.0  # of these, CPU time
@@ -49,12 +51,16 @@ class Pipeline:
 
     def restart(self) -> None:
         """Forget what is on its way; another iteration begins."""
-        for _, work in self._window:
-            for _, future in work:
-                future.cancel()
-        self._window.clear()
+        self._forget()
         self._drained = False
         self._makers.restart()
+
+    def _forget(self) -> None:
+        for _, work in self._window:
+            if not isinstance(work, Exception):
+                for _, future in work:
+                    future.cancel()
+        self._window.clear()
 
     def next(
         self,
@@ -67,7 +73,19 @@ class Pipeline:
         self._fill(pull, tasks, seconds)
         if not self._window:
             return None
-        batch, work = self._window[0]
+        try:
+            made = self._made(*self._window[0], until)
+        except TimeoutError:
+            raise
+        except BaseException:
+            self._window.popleft()  # the next one can still be had
+            raise
+        self._window.popleft()
+        return made
+
+    def _made(self, batch: Any, work: Work | Exception, until: float | None) -> MadeBatch:
+        if isinstance(work, Exception):
+            raise work
         made: list[Any] = []
         bad: dict[int, BadSampleError] = {}
         for place, (_, future) in enumerate(work):
@@ -83,7 +101,6 @@ class Pipeline:
             self.seconds += took
             self.cpu_seconds += cpu
             made.append(sample)
-        self._window.popleft()
         return self._substituted(made, batch.indices, bad, work)
 
     def _fill(
@@ -99,6 +116,12 @@ class Pipeline:
                 if not self._window:
                     raise
                 return
+            except Exception as error:
+                if not self._window:
+                    raise
+                self._window.append((None, error))  # it is told when its turn comes
+                self._drained = True
+                return
             if batch is None:
                 self._drained = True
             else:
@@ -110,7 +133,7 @@ class Pipeline:
         made: list[Any],
         indices: npt.NDArray[np.int64],
         bad: dict[int, BadSampleError],
-        work: list[tuple[Task, Future[Made]]],
+        work: Work,
     ) -> MadeBatch:
         if len(bad) == len(made):
             raise BadSampleError(f"all {len(made)} samples of a batch are bad; {bad[0]}") from bad[
@@ -130,8 +153,5 @@ class Pipeline:
 
     def close(self) -> None:
         """Let the makers end."""
-        for _, work in self._window:
-            for _, future in work:
-                future.cancel()
-        self._window.clear()
+        self._forget()
         self._makers.close()

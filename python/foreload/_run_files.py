@@ -234,8 +234,8 @@ def parse_run(file: str, name: str, text: str) -> Run:
         version = about["foreload_run"]
         if version not in FORMATS:
             raise Refusal(
-                f"cannot read {file}: it is a run file of format {version}, this foreload knows "
-                f"formats {' and '.join(map(str, FORMATS))}"
+                f"cannot read {file}: it is a run file of format {version}, and this foreload "
+                f"reads formats {' and '.join(map(str, FORMATS))}; use the version that wrote it"
             )
         for key in ("samples", "bytes", "rank", "ranks"):
             int(about.get(key) or 0)
@@ -258,7 +258,7 @@ def parse_run(file: str, name: str, text: str) -> Run:
             "or DataLoader(run_file=...)"
         ) from None
     if not run.epochs:
-        raise Refusal(f"cannot report {file}: it has no finished epoch yet")
+        raise Refusal(f"cannot report {file}: it has no finished epoch yet; try again later")
     return run
 
 

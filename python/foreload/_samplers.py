@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -14,19 +13,18 @@ from foreload import _core
 from foreload._arguments import whole
 from foreload._iteration import Iteration
 from foreload._ranks import Ranks
-
-# A sampler without a length that gives more than this in one epoch is taken for an endless one.
-MOST_DRAWN = 1 << 28
+from foreload._torch_base import SamplerBase
 
 Integers = npt.NDArray[np.int64]
-Lists = tuple[Integers, Integers]  # samples, and where batches end
+Sampled = npt.NDArray[Any]  # numbers of samples, or whatever a sampler gives to a data set
+Lists = tuple[Sampled, Integers]  # samples, and where batches end
 
 
-class OrderSampler:
+class OrderSampler(SamplerBase):  # type: ignore[misc]
     """The order that the loader follows, for whoever asks for `loader.sampler`.
 
-    It has what torch's DistributedSampler has: iterating over it gives this rank's samples of the
-    coming epoch, and `set_epoch` chooses that epoch.
+    It is a DistributedSampler of torch's: iterating over it gives this rank's samples of the coming
+    epoch, and `set_epoch` chooses that epoch.
     """
 
     def __init__(
@@ -37,10 +35,21 @@ class OrderSampler:
         self.seed = seed
         self.shuffle = kind != "sequential"
         self.drop_last = pad == "truncate"
+        self.dataset = range(samples)  # as far as a sampler is concerned
         self.samples = samples
         self.kind = kind
         self.pad = pad
         self._iteration = iteration
+
+    @property
+    def num_samples(self) -> int:
+        """This rank's samples of an epoch."""
+        return len(self)
+
+    @property
+    def total_size(self) -> int:
+        """Samples that all ranks read in an epoch."""
+        return self.samples if self.pad == "none" else len(self) * self.num_replicas
 
     @property
     def epoch(self) -> int:
@@ -85,45 +94,34 @@ def ends_of(length: int, batch_size: int, drop_last: bool) -> Integers:
     return np.minimum(ends, length)
 
 
-def _checked(drawn: Any, samples: int, who: str) -> Integers:
-    indices = np.asarray(drawn)
-    if indices.size and indices.dtype.kind not in "iu":
-        raise TypeError(f"the {who} gave {indices.dtype} where numbers of samples are expected")
-    indices = indices.astype(np.int64)
+def numbers_of(drawn: list[Any], samples: int | None, who: str) -> Sampled:
+    """What a sampler gave, as an array. `samples`: how many there are, where foreload reads them
+    itself; None: the data set takes whatever it is given."""
+    if samples is None:
+        if all(type(index) is int for index in drawn):
+            return np.asarray(drawn, dtype=np.int64)
+        given = np.empty(len(drawn), dtype=object)
+        given[:] = drawn
+        return given
+    indices = np.asarray([int(index) for index in drawn], dtype=np.int64)
     if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < samples:
         wrong = int(indices.min()) if int(indices.min()) < 0 else int(indices.max())
-        raise IndexError(f"the {who} gave sample {wrong:,}, but there are 0 to {samples - 1:,}")
+        raise IndexError(
+            f"the {who} gave index {wrong:,}: indices of this data set go from 0 to {samples - 1:,}"
+        )
     return indices
 
 
-def _endless(who: str) -> ValueError:
-    return ValueError(
-        f"the {who} gave more than {MOST_DRAWN:,} samples and has no length: foreload reads the "
-        "list of an epoch as a whole, so give it one that ends"
-    )
-
-
-def draw(sampler: Iterable[Any], batch_size: int, drop_last: bool, samples: int) -> Lists:
-    """One epoch of a sampler: its samples, and where each batch ends."""
-    limit = None if isinstance(sampler, Sized) else MOST_DRAWN + 1
-    drawn = [int(index) for index in itertools.islice(iter(sampler), limit)]
-    if limit is not None and len(drawn) == limit:
-        raise _endless("sampler")
-    indices = _checked(drawn, samples, "sampler")
-    ends = ends_of(len(indices), batch_size, drop_last)
-    return indices[: int(ends[-1]) if len(ends) else 0], ends
-
-
-def draw_batches(batch_sampler: Iterable[Any], samples: int) -> Lists:
+def list_of_batches(drawn: list[Any], samples: int | None) -> Lists:
     """One epoch of a batch sampler."""
-    drawn: list[int] = []
+    flat: list[Any] = []
     ends: list[int] = []
-    bounded = isinstance(batch_sampler, Sized)
-    for batch in batch_sampler:
-        drawn.extend(int(index) for index in batch)
-        if (ends and len(drawn) == ends[-1]) or not drawn:
-            raise ValueError(f"the batch_sampler gave an empty batch, number {len(ends)}")
-        ends.append(len(drawn))
-        if not bounded and len(drawn) > MOST_DRAWN:
-            raise _endless("batch_sampler")
-    return _checked(drawn, samples, "batch_sampler"), np.asarray(ends, dtype=np.int64)
+    for number, batch in enumerate(drawn):
+        flat.extend(batch)
+        if len(flat) == (ends[-1] if ends else 0):
+            raise ValueError(
+                f"the batch_sampler gave an empty batch (batch {number:,}): each batch needs at "
+                "least one index"
+            )
+        ends.append(len(flat))
+    return numbers_of(flat, samples, "batch_sampler"), np.asarray(ends, dtype=np.int64)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, SupportsIndex
@@ -21,11 +19,11 @@ import numpy as np
 from foreload._arguments import Bytes, whole
 from foreload._budgets import Disk
 from foreload._cache import Cache
-from foreload._collate import channels_first, tensor
 from foreload._datasets import samples_of
 from foreload._keywords import suggests_keywords
+from foreload._one_sample import OneSample
 from foreload._opening import engine_settings, open_engine
-from foreload._python_transform import Key, SampleMaker, Task
+from foreload._python_transform import SampleMaker, Task
 from foreload._ranks import Ranks, find_ranks
 from foreload._serving import Connection, Server
 from foreload._transform_choice import choose_transform
@@ -41,23 +39,15 @@ class ServedDataset:
     def __init__(
         self,
         server: Server,
-        chain: Any,
-        maker: SampleMaker | None,
+        one: OneSample,
         targets: Sequence[Any] | None,
-        target_transform: Callable[[Any], Any] | None,
     ) -> None:
         self._server: Server | None = server
         self._address = server.address
         self._count = server.core.samples
         self.classes = [os.fsdecode(name) for name in server.core.classes]
-        self._chain = chain
-        self._compiled = None if chain is None else chain.compile()
-        self._maker = maker
-        self._random = (self._compiled is not None and self._compiled.random) or (
-            maker is not None and maker.random
-        )
+        self._one = one
         self._targets = targets
-        self._target_transform = target_transform
         self._own = Connection(self._address)
 
     def __len__(self) -> int:
@@ -73,7 +63,7 @@ class ServedDataset:
         numbers = [self._number(index) for index in indices]
         head, data = self._own.ask(numbers)
         return [
-            self._made(Task(view, name, number, self._label(number, label), self._key(number)))
+            self._one(Task(view, name, number, self._label(number, label), self._one.key(number)))
             for view, name, number, label in zip(
                 data, head["names"], numbers, head["labels"], strict=True
             )
@@ -88,12 +78,17 @@ class ServedDataset:
     def _number(self, index: SupportsIndex) -> int:
         number = whole("index", index, -(2**63))
         if not -self._count <= number < self._count:
-            raise IndexError(f"sample {number:,} is outside 0 .. {self._count - 1:,}")
+            raise IndexError(
+                f"index {number:,} is out of range: the data set has {self._count:,} samples"
+            )
         return number % self._count
 
     def _own_server(self) -> Server:
         if self._server is None or os.getpid() != self._server.process:
-            raise RuntimeError("only the process that opened the data set can do that")
+            raise RuntimeError(
+                "expect() and stats() do not work in worker processes: call them in the process "
+                "that opened the data set"
+            )
         return self._server
 
     def _label(self, number: int, label: int) -> Any:
@@ -101,27 +96,6 @@ class ServedDataset:
             return label
         found = self._targets[number]
         return int(found) if isinstance(found, np.integer) else found
-
-    def _key(self, number: int) -> Key:
-        return (_random_word() if self._random else 0), 0, number
-
-    def _made(self, task: Task) -> Any:
-        if self._compiled is not None:
-            try:
-                image = self._compiled.run(task.data, *task.key)
-            except ValueError as error:
-                raise ValueError(f"cannot decode {task.name}: {error}") from error
-            if self._maker is None:
-                image = tensor(image, self._compiled.dtype == "bfloat16")
-                image = channels_first(image) if self._chain.channels_last else image
-                return image, self._target(task.label)
-            task = task._replace(data=image)
-        if self._maker is not None:
-            return self._maker(task)
-        return bytes(task.data), self._target(task.label)
-
-    def _target(self, label: Any) -> Any:
-        return label if self._target_transform is None else self._target_transform(label)
 
     def stats(self) -> dict[str, Any]:
         """Where bytes came from, over the whole run. For the process that opened the data set."""
@@ -137,27 +111,15 @@ class ServedDataset:
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process has the address, neither the server nor an open connection.
-        return {
-            key: value
-            for key, value in vars(self).items()
-            if key not in ("_server", "_own", "_compiled")
-        }
+        return {key: value for key, value in vars(self).items() if key not in ("_server", "_own")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._server = None
-        self._compiled = None if self._chain is None else self._chain.compile()
         self._own = Connection(self._address)
 
     def __repr__(self) -> str:
         return f"<foreload dataset: {self._count:,} samples, served by the caches>"
-
-
-def _random_word() -> int:
-    """From where torchvision's transforms have theirs: torch's global state, which torch's
-    DataLoader seeds in each worker; Python's where torch is not used."""
-    torch: Any = sys.modules.get("torch")
-    return random.getrandbits(62) if torch is None else int(torch.randint(2**62, ()).item())
 
 
 @suggests_keywords
@@ -189,8 +151,12 @@ def open_dataset(
         index, revalidate, extensions, deadline, profile: As for `foreload.Reader`.
     """
     samples = samples_of(dataset)
-    if samples.blobs is not None:
-        raise TypeError("this data set has its samples in memory: use it as it is, without a cache")
+    if samples.blobs is not None or samples.makes_itself:
+        raise TypeError(
+            f"open_dataset cannot keep the samples of {type(dataset).__name__}, because it makes "
+            "them itself: give torch's DataLoader that data set as it is, or give it "
+            "locate(index), which gives a path, and decode(bytes, index)"
+        )
     if target_transform is not None:
         samples.target_transform = target_transform
     chosen = choose_transform(samples, transform, image_type)
@@ -216,10 +182,12 @@ def open_dataset(
     server = Server(*open_engine(settings, ranks, cache, joining=None))
     served = ServedDataset(
         server,
-        chosen.chain,
-        SampleMaker(samples, chosen.function, chosen.unchanged) if chosen.python else None,
+        OneSample(
+            chosen.chain,
+            SampleMaker(samples, chosen.function, chosen.unchanged) if chosen.python else None,
+            samples.target_transform,
+        ),
         samples.targets,
-        samples.target_transform,
     )
     weakref.finalize(served, server.close)
     return served

@@ -163,7 +163,8 @@ class Connection:
         except (OSError, EOFError) as error:
             self._local.connection = None
             raise RuntimeError(
-                "the data set is closed: the process that opened it has ended it, or is gone"
+                "the data set is closed: the process that opened it called close() or has ended; "
+                "open it again"
             ) from error
         except BaseException:  # Ctrl-C: what is on its way belongs to nobody
             self._local.connection = None
@@ -183,7 +184,8 @@ class Connection:
                 connection.connect(self._address)
             except OSError as error:
                 raise RuntimeError(
-                    "the data set is closed: the process that opened it has ended it, or is gone"
+                    "the data set is closed: the process that opened it called close() or has "
+                    "ended; open it again"
                 ) from error
             self._local.connection = connection
             self._local.process = os.getpid()

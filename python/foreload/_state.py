@@ -12,7 +12,7 @@ from typing import Any
 
 from foreload._iteration import Place
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ def write_state(identity: Identity, place: Place, sampler: Any = None) -> dict[s
 def read_state(identity: Identity, state: Mapping[str, Any]) -> Place:
     """The place that a checkpoint names; ValueError if it belongs to something else."""
     if not isinstance(state, Mapping) or "foreload" not in state:
-        raise ValueError("this is no state of a foreload.DataLoader: it has no entry 'foreload'")
+        raise ValueError(
+            "the state has no entry 'foreload': give what state_dict() of a DataLoader gave"
+        )
     if state["foreload"] != FORMAT:
         raise ValueError(
             f"the state has format {state['foreload']!r}, this foreload reads format {FORMAT}: "
@@ -67,7 +69,10 @@ def read_state(identity: Identity, state: Mapping[str, Any]) -> Place:
             )
     epoch, consumed = state.get("epoch"), state.get("consumed")
     if not (isinstance(epoch, int) and isinstance(consumed, int) and epoch >= 0 and consumed >= 0):
-        raise ValueError(f"the state names no place: epoch {epoch!r}, consumed {consumed!r}")
+        raise ValueError(
+            f"the state is damaged: epoch is {epoch!r} and consumed is {consumed!r}, but both must "
+            "be whole numbers from 0 on; use another state"
+        )
     return Place(epoch, consumed)
 
 
@@ -91,7 +96,13 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         state = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"cannot read state {os.fspath(path)}: {error}") from error
+        raise ValueError(
+            f"cannot read state {os.fspath(path)}: it is not JSON ({error}); give a file that "
+            "save() wrote"
+        ) from error
     if not isinstance(state, dict):
-        raise ValueError(f"cannot read state {os.fspath(path)}: it holds no dict")
+        raise ValueError(
+            f"cannot read state {os.fspath(path)}: it is not a JSON object; give a file that "
+            "save() wrote"
+        )
     return state

@@ -236,15 +236,19 @@ class StreamCore:
                 self._end(source, end.value)
                 continue
             except BaseException:
-                self._turn = (source + 1) % self._count
+                self._pass_on(source)
                 raise
-            self._turn = (source + 1) % self._count
-            first, self._given = self._given, self._given + 1
-            return ListBatch(self._epoch, first, False, _NO_INDICES, made)
+            self._pass_on(source)
+            return ListBatch(self._epoch, self._given - 1, False, _NO_INDICES, made)
         self._forget()
         self._states = [None] * self._count
         self._epoch, self._given = self._epoch + 1, 0
         return None
+
+    def _pass_on(self, source: int) -> None:
+        """A batch was given, or what it raised."""
+        self._turn = (source + 1) % self._count
+        self._given += 1
 
     def _next_source(self) -> int | None:
         """The stream whose turn it is, of those that have not ended."""

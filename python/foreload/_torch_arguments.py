@@ -5,34 +5,90 @@ nothing."""
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any, SupportsIndex
 
 from foreload import _core
-from foreload._arguments import seed_word, whole
+from foreload._arguments import one_of, seed_word, whole
 from foreload._collate import HAVE_TORCH
+from foreload._datasets import Samples
 
 
-def check_torch_arguments(
-    worker_init_fn: Any,
-    multiprocessing_context: Any,
-    pin_memory_device: str,
+def check_choices(
+    on_error: str,
+    pad: str,
+    order: str,
+    workers: str,
     in_order: bool,
+    pin_memory_device: str,
     timeout: float,
 ) -> None:
-    """Refuse what cannot be meant here."""
-    if worker_init_fn is not None:
-        raise ValueError(
-            "worker_init_fn is refused: there are no worker processes; a function as transform is "
-            "given a generator seeded for each sample"
-        )
-    if multiprocessing_context is not None:
-        raise ValueError("multiprocessing_context is refused: there are no worker processes")
+    """Refuse what cannot be meant, whatever the data set is."""
+    one_of("on_error", on_error, "raise", "skip")
+    one_of("pad", pad, "repeat", "truncate", "none")
+    one_of("order", order, "torch", "feistel")
+    one_of("workers", workers, "thread", "process")
     if pin_memory_device:
-        raise ValueError("pin_memory_device is refused: pin_memory pins for the current device")
+        raise ValueError(
+            "pin_memory_device is refused: leave it out, pin_memory pins for the current device"
+        )
     if not in_order:
-        raise ValueError("in_order=False is refused: batches always come in order")
+        raise ValueError("in_order=False is refused: leave it out, batches always come in order")
     if timeout < 0:
-        raise ValueError(f"timeout is {timeout}: it must not be below 0")
+        raise ValueError(f"timeout is {timeout}: give seconds, or 0 to wait for ever")
+
+
+# Arguments for data that foreload reads itself, and why others cannot have them.
+_FOR_FILES = {
+    "memory": "keep samples in memory",
+    "disk": "keep samples on disk",
+    "cache": "keep samples in a cache",
+    "index": "list files",
+    "extensions": "list files",
+    "transform": "open images for a transform",
+    "target_transform": "know classes",
+    "image_type": "open images",
+}
+_FOR_SAMPLERS = ("sampler", "batch_sampler")
+
+
+def check_kind(samples: Samples, given: Mapping[str, Any]) -> None:
+    """Refuse what does not fit the kind of data set."""
+    name = type(samples.dataset).__name__
+    if not samples.makes_itself:
+        for argument in ("worker_init_fn", "multiprocessing_context"):
+            if given[argument] is not None:
+                raise ValueError(
+                    f"{argument} is refused: foreload reads this data set itself, in threads; "
+                    "worker processes are for data sets with a __getitem__ of their own"
+                )
+        return
+    for argument, what in _FOR_FILES.items():
+        if given[argument] not in (None, 0):
+            raise ValueError(
+                f"{argument} is refused: {name} makes its samples itself, so foreload cannot "
+                f"{what}; give it locate(index), which gives a path, and decode(bytes, index)"
+            )
+    if given["on_error"] == "skip":
+        raise ValueError(
+            f"on_error='skip' is refused: {name} makes its samples itself, and an error in your "
+            "own code is never skipped; catch it there"
+        )
+    if given["decoder"] != "cpu":
+        raise ValueError(f"decoder is refused: {name} makes its samples itself")
+    if samples.stream:
+        _check_stream(name, given)
+
+
+def _check_stream(name: str, given: Mapping[str, Any]) -> None:
+    """As torch does: a stream has an order of its own."""
+    for argument in _FOR_SAMPLERS:
+        if given[argument] is not None:
+            raise ValueError(f"{argument} is refused: {name} is a stream, its order is its own")
+    if given["shuffle"] not in (None, False):
+        raise ValueError(f"shuffle is refused: {name} is a stream, its order is its own")
+    if given["return_index"]:
+        raise ValueError(f"return_index is refused: samples of {name}, a stream, have no numbers")
 
 
 def refuse_together(
@@ -40,15 +96,17 @@ def refuse_together(
 ) -> None:
     """Refuse what contradicts itself, as torch does."""
     if sampler is not None and shuffle:
-        raise ValueError("sampler and shuffle=True exclude each other: the sampler says the order")
+        raise ValueError("sampler= and shuffle=True exclude each other: give one of them")
     if batch_sampler is not None and (
         batch_size not in (1, None) or shuffle or sampler is not None or drop_last
     ):
         raise ValueError(
-            "batch_sampler excludes batch_size, shuffle, sampler and drop_last: it says all that"
+            "batch_sampler= excludes batch_size, shuffle, sampler and drop_last: leave them out"
         )
     if batch_sampler is None and batch_size is None and drop_last:
-        raise ValueError("batch_size=None excludes drop_last: there are no batches")
+        raise ValueError(
+            "batch_size=None makes no batches, so drop_last has no meaning: leave drop_last out"
+        )
 
 
 def seed_of(seed: SupportsIndex | None, generator: Any) -> int:
@@ -63,9 +121,14 @@ def seed_of(seed: SupportsIndex | None, generator: Any) -> int:
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
-def threads_of(num_workers: SupportsIndex | None, local_ranks: int, feeds_device: bool) -> int:
-    """Threads that decode: as given, or this rank's share of the CPUs that the container has, less
-    one for a loop that feeds a device."""
+def workers_of(
+    num_workers: SupportsIndex | None, local_ranks: int, feeds_device: bool, samples: Samples
+) -> int:
+    """Threads that decode, or processes that call the data set: as given, or this rank's share of
+    the CPUs that the container has, less one for a loop that feeds a device. Calls may be made in
+    the loop's own process, by 0 of them."""
+    if samples.makes_itself and num_workers is not None:
+        return whole("num_workers", num_workers)
     given = whole("num_workers", num_workers or 0)
     cpus = _core.available_cpus() // local_ranks
     if feeds_device and cpus > 4:

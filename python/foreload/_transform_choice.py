@@ -44,7 +44,7 @@ def choose_transform(samples: Samples, transform: Any, image_type: str | None) -
         if not makes_images:
             raise ValueError(
                 "a transform of foreload.transforms needs images, but the data set makes its "
-                "samples itself, by decode() or a loader of its own: give a function"
+                "samples itself, by decode() or a loader of its own: give a function as transform"
             )
         return Chosen(chain, None, python=False)
     if not callable(chosen):
@@ -67,7 +67,7 @@ def compile_chain(
     elif decoder != "cpu":
         raise ValueError(
             f"decoder={decoder!r} needs device='cuda' and a transform of foreload.transforms that "
-            "gives images of one size, without collate_fn"
+            "gives images of one size, without collate_fn: use decoder='cpu' otherwise"
         )
     if compiled is not None and compiled.dtype == "bfloat16" and not HAVE_TORCH:
         raise ValueError("bfloat16 needs torch, which is not installed: use float16 or float32")

@@ -85,11 +85,15 @@ def read_document(file: str) -> Any:
     except OSError as error:
         raise Refusal(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise Refusal(f"cannot read {file}: it is not JSON") from None
+        raise Refusal(
+            f"cannot read {file}: it is not JSON; make a plan with 'foreload plan --json'"
+        ) from None
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise Refusal(f"cannot read {file}: it is not JSON") from None
+        raise Refusal(
+            f"cannot read {file}: it is not JSON; make a plan with 'foreload plan --json'"
+        ) from None
 
 
 def figures_of(file: str, plan: Any) -> Figures:
@@ -319,7 +323,9 @@ def _run(argv: Sequence[str] | None) -> None:
     try:
         if is_simulation(documents[0][1]):
             if len(documents) > 1:
-                raise Refusal("cannot draw more than one simulation: use a sweep to compare")
+                raise Refusal(
+                    "cannot draw more than one simulation: give one file; use a sweep to compare"
+                )
             figure = draw_simulation(*documents[0])
         else:
             figure = draw([figures_of(file, plan) for file, plan in documents])

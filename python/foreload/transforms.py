@@ -60,7 +60,7 @@ class Compose:
                 self.transforms.append(entry)
             else:
                 raise TypeError(
-                    f"{entry!r} is no step of foreload.transforms: for torchvision's use "
+                    f"{entry!r} is not a step of foreload.transforms: for torchvision's use "
                     "foreload.transforms.from_torchvision, for a function of your own give the "
                     "DataLoader a function as its transform"
                 )
@@ -97,7 +97,7 @@ def _numbers(name: str, values: Any, count: int) -> list[float]:
     except TypeError:
         numbers = []
     if len(numbers) != count:
-        raise ValueError(f"{name} must be {count} numbers, not {values!r}")
+        raise ValueError(f"{name} is {values!r}: give {count} numbers")
     return numbers
 
 
@@ -124,7 +124,10 @@ def _interpolation(value: Any) -> str:
 
 def _antialias(antialias: bool | None) -> None:
     if antialias is False:
-        raise ValueError("antialias=False is not available: images are always resized with it")
+        raise ValueError(
+            "antialias=False is not available: leave it out, images are always resized with "
+            "antialiasing"
+        )
 
 
 _FILE_TYPES = ("uint8", "uint16", "int16", "int32", "float16", "float32", "float64")
@@ -283,7 +286,7 @@ class ColorJitter(Step):
         ):
             if isinstance(value, int | float):
                 if value < 0:
-                    raise ValueError(f"{name} must not be below 0, but is {value}")
+                    raise ValueError(f"{name} is {value}: give a number from 0 on, or two")
                 value = (max(0.0, 1.0 - value), 1.0 + value)
             given[name] = _numbers(name, value, 2)
         super().__init__(**given)
@@ -421,7 +424,7 @@ def _translated(transform: Any) -> list[Step]:
         return [ToDtype(take["dtype"], scale=True)]
     if name == "ToDtype":
         return [ToDtype(take["dtype"], take.get("scale", False))]
-    raise ValueError("there is no such step in foreload.transforms")
+    raise ValueError("foreload.transforms has no such step")
 
 
 def from_torchvision(transform: object) -> Compose:
@@ -438,8 +441,8 @@ def from_torchvision(transform: object) -> Compose:
     for entry in [transform] if entries is None else entries:
         if not _is_torchvision(entry):
             raise ValueError(
-                f"cannot translate {entry!r}: it is no transform of torchvision; the DataLoader "
-                "runs functions of your own as they are, in Python threads"
+                f"cannot translate {entry!r}: it is not a transform of torchvision; the "
+                "DataLoader runs functions of your own as they are, in Python threads"
             )
         try:
             steps.extend(_translated(entry))

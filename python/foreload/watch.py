@@ -78,9 +78,15 @@ class Follower:
             self.about = json.loads(header)
             version = self.about["foreload_run"]
         except (KeyError, RecursionError, TypeError, ValueError):
-            raise Refusal(f"cannot read {self.file}: it is not a run file") from None
+            raise Refusal(
+                f"cannot read {self.file}: it is not a run file; make one with "
+                "'foreload read --run-file' or DataLoader(run_file=...)"
+            ) from None
         if version not in FORMATS:
-            raise Refusal(f"cannot read {self.file}: it is a run file of format {version}")
+            raise Refusal(
+                f"cannot read {self.file}: it is a run file of format {version}, and this foreload "
+                f"reads formats {' and '.join(map(str, FORMATS))}; use the version that wrote it"
+            )
 
     def _take(self, line: bytes) -> None:
         try:

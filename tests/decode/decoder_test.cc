@@ -47,8 +47,8 @@ TEST(DecoderTest, TooManyPixelsAreRefusedByTheHeader) {
     const auto header = read_header(corpus_file(name), options);
     ASSERT_FALSE(header) << name;
     EXPECT_EQ(header.error().message,
-              "declares 45 x 35 pixels, more than the 1574 allowed; raise most_pixels if the image "
-              "is meant to be that large");
+              "declares 45 x 35 pixels, more than the 1574 allowed, as in Pillow; make a smaller "
+              "image of it");
     EXPECT_TRUE(read_header(corpus_file(name), {.most_pixels = 45 * 35}));
   }
 }
@@ -119,11 +119,13 @@ TEST(DecoderTest, ScratchGrowsOnlyOnce) {
 TEST(ExifTest, MalformedBlocksDeclareNothing) {
   const std::string block("II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0", 26);
   const auto bytes = std::as_bytes(std::span(block));
-  EXPECT_EQ(tiff_orientation(bytes), 6);
-  for (size_t size = 0; size < 22; ++size) EXPECT_EQ(tiff_orientation(bytes.first(size)), 0);
+  EXPECT_EQ(exif_orientation(bytes), 6);
+  EXPECT_EQ(exif_orientation({}), 0);
+  for (size_t size = 1; size < 8; ++size) EXPECT_FALSE(exif_orientation(bytes.first(size)));
+  for (size_t size = 8; size < 22; ++size) EXPECT_EQ(exif_orientation(bytes.first(size)), 0);
   std::string far = block;
   far[7] = '\x7f';
-  EXPECT_EQ(tiff_orientation(std::as_bytes(std::span(far))), 0);
+  EXPECT_EQ(exif_orientation(std::as_bytes(std::span(far))), 0);
 }
 
 TEST(ExifTest, XmpIsSearchedForItsTag) {

@@ -234,8 +234,7 @@ TEST_F(PeersTest, StatisticsNameThePeers) {
 
 TEST_F(PeersTest, AnotherSeedIsNamed) {
   const auto seen = run(2, 1, [](LoaderSettings& with) { with.seed = with.rank; });
-  EXPECT_NE(seen[0].error.find("rank 1 has come to another plan"), std::string::npos)
-      << seen[0].error;
+  EXPECT_NE(seen[0].error.find("rank 1 computed another plan"), std::string::npos) << seen[0].error;
 }
 
 TEST_F(PeersTest, AMissingRankIsNamed) {

@@ -105,8 +105,8 @@ TEST_F(ProfileTest, NewMeasurementsReplaceOldOnesOfTheSameName) {
 
 TEST_F(ProfileTest, NamesWhatIsWrong) {
   const std::string curve = R"("curve": [[1, 5]])";
-  EXPECT_EQ(flaw("{}"), "this is no machine profile; `foreload probe` writes one");
-  EXPECT_EQ(flaw("not json"), "this is no machine profile; `foreload probe` writes one");
+  EXPECT_EQ(flaw("{}"), "it is not a machine profile; `foreload probe` writes one");
+  EXPECT_EQ(flaw("not json"), "it is not a machine profile; `foreload probe` writes one");
   EXPECT_EQ(flaw(R"({"foreload_profile": 2, "devices": []})"),
             "format version 2 is not known, only 1; measure again with `foreload probe`");
   EXPECT_EQ(flaw(R"({"foreload_profile": 1})"), "the list \"devices\" is missing");
@@ -154,7 +154,7 @@ TEST_F(ProfileTest, BadFileIsNamed) {
   ASSERT_FALSE(profile);
   EXPECT_EQ(profile.error().message,
             "cannot use machine profile " + file_.native() +
-                ": this is no machine profile; `foreload probe` writes one");
+                ": it is not a machine profile; `foreload probe` writes one");
 }
 
 TEST_F(ProfileTest, UnwritablePathIsOneLine) {

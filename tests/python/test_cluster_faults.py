@@ -153,7 +153,7 @@ def test_rank_zero_that_never_comes(program: str, data: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--epochs", "3"), "rank {} has come to another plan than rank {}"),
+        (("--epochs", "3"), "rank {} computed another plan than rank {}"),
         (("--transport", "none"), "{} is missing"),
     ],
 )

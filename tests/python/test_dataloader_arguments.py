@@ -107,7 +107,7 @@ def test_a_resume_with_a_sampler_counts_batches():
 
 
 def test_samplers_that_make_no_sense_are_refused():
-    with pytest.raises(IndexError, match="sample 20"):
+    with pytest.raises(IndexError, match="index 20"):
         next(iter(foreload.DataLoader(Numbers(), sampler=[0, 20])))
     with pytest.raises(ValueError, match="empty batch"):
         next(iter(foreload.DataLoader(Numbers(), batch_sampler=[[]])))

@@ -152,7 +152,7 @@ def test_arguments_come_first():
         ((2, None), {}, "give world_size="),
         ((None, None), {"WORLD_SIZE": "2"}, "RANK is not set"),
         ((None, None), {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "2"}, "SLURM_PROCID is not"),
-        ((None, None), {"RANK": "2", "WORLD_SIZE": "2"}, "below their number"),
+        ((None, None), {"RANK": "2", "WORLD_SIZE": "2"}, "below the number of ranks"),
         ((None, None), {"RANK": "two", "WORLD_SIZE": "2"}, "whole number"),
         ((4, 4), {}, "rank must be at most 3"),
     ],

@@ -190,7 +190,7 @@ def test_devices_that_are_not_there(folder, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="torch sees no GPU"):
         loader_of(folder, device="cuda")
-    with pytest.raises(ValueError, match="'cuda' or stay in host memory"):
+    with pytest.raises(ValueError, match="use 'cuda', or leave device out"):
         loader_of(folder, device="cpu")
     with pytest.raises(ValueError, match="needs device='cuda'"):
         loader_of(folder, decoder="gpu")

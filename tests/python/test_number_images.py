@@ -200,7 +200,7 @@ def test_batches_of_them(tmp_path):
         ([t.Decode("RGBA"), t.ColorJitter(0.4)], r"step 2 \(ColorJitter\).*alpha"),
         ([t.Decode("RGBA"), t.Normalize([0.5], [0.5])], r"step 2 \(Normalize\).*alpha"),
         ([t.Decode(dtype="int16"), t.ToDtype("uint8")], r"step 2 \(ToDtype\).*int16"),
-        ([t.ToDtype("uint16")], r"step 1 \(ToDtype\): uint16 is not made of uint8"),
+        ([t.ToDtype("uint16")], r"step 1 \(ToDtype\): uint16 cannot be made from uint8"),
     ],
 )
 def test_what_makes_no_sense_is_named(steps, match):

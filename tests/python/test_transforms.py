@@ -36,7 +36,7 @@ def test_mistakes_are_named():
         t.Resize(3, antialias=False)
     with pytest.raises(ValueError, match="CenterCrop"):
         t.Compose([t.Normalize([0.5] * 3, [0.5] * 3), t.CenterCrop(3)]).compile()
-    with pytest.raises(TypeError, match="no step"):
+    with pytest.raises(TypeError, match="not a step"):
         t.Compose([len])
 
 
@@ -75,5 +75,5 @@ def test_torchvision_is_translated():
 def test_what_cannot_be_translated_is_named():
     with pytest.raises(ValueError, match="GaussianBlur"):
         t.from_torchvision(vision("Compose", transforms=[vision("GaussianBlur", sigma=1)]))
-    with pytest.raises(ValueError, match="no transform of torchvision"):
+    with pytest.raises(ValueError, match="not a transform of torchvision"):
         t.from_torchvision(vision("Compose", transforms=[len]))

@@ -225,7 +225,7 @@ TEST_F(ScenarioTest, ARunFileSaysWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(read(with(R"("source": {"run": "old.jsonl"})"))->cluster.source.curve.rate(3),
                    400);
   std::ofstream(folder_ / "no.jsonl") << "{}\n";
-  EXPECT_NE(flaw(with(R"("source": {"run": "no.jsonl"})")).find("is no run file"),
+  EXPECT_NE(flaw(with(R"("source": {"run": "no.jsonl"})")).find("is not a run file"),
             std::string::npos);
 }
 

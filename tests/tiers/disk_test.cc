@@ -437,7 +437,7 @@ TEST_F(DiskTest, RefusesWrongSettings) {
   };
   DiskSettings small = settings_;
   small.budget = 1000;
-  expect(small, ErrorKind::invalid, "a budget of 1000 B holds nothing");
+  expect(small, ErrorKind::invalid, "a budget of 1000 B is too small");
   DiskSettings large = settings_;
   large.budget = uint64_t{1} << 60;
   expect(large, ErrorKind::invalid, "lower the disk budget");

@@ -189,8 +189,9 @@ TEST(MemoryTierTest, RefusesWrongPlaces) {
   using Places = std::vector<ArenaPlace>;
   expect_refused(MemoryTier::create(10, 100, Places{{10, 0, 1}}), "is not in the data set");
   expect_refused(MemoryTier::create(10, 100, Places{{2, 0, 1}, {2, 1, 1}}), "out of order");
-  expect_refused(MemoryTier::create(10, 100, Places{{2, 90, 11}}), "leaves the arena");
-  expect_refused(MemoryTier::create(10, 100, Places{{2, UINT64_MAX, 2}}), "leaves the arena");
+  expect_refused(MemoryTier::create(10, 100, Places{{2, 90, 11}}), "ends outside of the tier");
+  expect_refused(MemoryTier::create(10, 100, Places{{2, UINT64_MAX, 2}}),
+                 "ends outside of the tier");
   expect_refused(MemoryTier::create(10, 100, Places{{2, 0, 11}, {3, 10, 1}}), "overlap");
 }
 

@@ -89,7 +89,7 @@ Result<void> check_output_file(std::string_view what, const fs::path& file) {
     return refuse(fmt::format("the folder {} does not exist", folder.native()),
                   "make it, or correct the path" + where_it_ends(folder));
   if (!fs::is_directory(folder, error))
-    return refuse(fmt::format("{} is no folder", folder.native()), "correct the path");
+    return refuse(fmt::format("{} is not a folder", folder.native()), "correct the path");
   // A device like /dev/null is written to, not replaced.
   const bool device = fs::exists(status) && !fs::is_regular_file(status);
   const fs::path& written = device ? file : folder;

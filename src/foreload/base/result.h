@@ -15,10 +15,11 @@
 namespace foreload {
 
 enum class ErrorKind {
-  invalid,     // what was asked for makes no sense; asking again the same way will not help
-  unreadable,  // a file or folder cannot be read or written
-  corrupt,     // bytes were read but are not what was written
-  cancelled,   // the caller asked to stop
+  invalid,      // what was asked for makes no sense; asking again the same way will not help
+  unreadable,   // a file or folder cannot be read or written
+  corrupt,      // bytes were read but are not what was written
+  cancelled,    // the caller asked to stop
+  unsupported,  // sensible, but not with the library at hand; somebody else may be able to
 };
 
 struct Error {

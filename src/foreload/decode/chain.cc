@@ -37,11 +37,13 @@ class ChainCheck {
     FORELOAD_CHECK(check_image_step());
     if (step.shorter == 0) {
       FORELOAD_CHECK(check_size(step.size));
-      if (step.longest) return flaw("max_size goes with the length of the shorter side only");
+      if (step.longest) return flaw("max_size needs a size of one number, the shorter side");
       result_.form.size = step.size;
       return {};
     }
-    if (step.size != ImageSize{}) return flaw("takes both sides or the shorter one, not all three");
+    if (step.size != ImageSize{})
+      return flaw(
+          "width, height and shorter side are all given; give both sides, or the shorter one");
     if (step.longest && *step.longest <= step.shorter) {
       return flaw(fmt::format("max_size {} must be larger than the shorter side, {}", *step.longest,
                               step.shorter));
@@ -116,8 +118,8 @@ class ChainCheck {
                            step.type == PixelType::bfloat16;
     if (!any_input && step.type != decoded_) {
       return flaw(
-          fmt::format("{} is not made of {}; use a float type of 32 or 16 bits, or let "
-                      "Decode give {}",
+          fmt::format("{} cannot be made from {}; use float32, float16 or bfloat16, or give "
+                      "Decode the dtype {}",
                       name_of(step.type), name_of(decoded_), name_of(step.type)));
     }
     // After Normalize the numbers are floats already, and there is nothing left to scale.
@@ -153,8 +155,8 @@ class ChainCheck {
   Result<void> check_size(ImageSize size) const {
     if (size.width == 0 || size.height == 0) return flaw("size must be at least 1 x 1 pixel");
     if (size.width > kLongestSide || size.height > kLongestSide) {
-      return flaw(fmt::format("size {} x {} is above {} pixels a side", size.width, size.height,
-                              kLongestSide));
+      return flaw(fmt::format("size {} x {} is too large; give at most {} pixels a side",
+                              size.width, size.height, kLongestSide));
     }
     return {};
   }

@@ -38,15 +38,15 @@ void widen(const PixelView& in, const DecodeOptions& options, PixelBuffer& out) 
   }
 }
 
-Result<void> decode_jpeg_widened(std::span<const std::byte> file, ImageSize size,
+Result<void> decode_jpeg_widened(std::span<const std::byte> file, const ImageHeader& header,
                                  const DecodeOptions& options, const Region& region,
                                  unsigned shrink, PixelBuffer& out, Scratch& scratch) {
   DecodeOptions plain = options;
   plain.wide = false;
   if (plain.mode == ColorMode::rgba) plain.mode = ColorMode::rgb;
   if (plain.mode == options.mode && !options.wide)
-    return decode_jpeg(file, size, plain, region, shrink, out, scratch);
-  FORELOAD_CHECK(decode_jpeg(file, size, plain, region, shrink, scratch.other, scratch));
+    return decode_jpeg(file, header, plain, region, shrink, out, scratch);
+  FORELOAD_CHECK(decode_jpeg(file, header, plain, region, shrink, scratch.other, scratch));
   widen(scratch.other.view(), options, out);
   return {};
 }
@@ -103,8 +103,8 @@ Result<ImageHeader> read_header(std::span<const std::byte> file, const DecodeOpt
   FORELOAD_TRY(const ImageHeader header, header_of(file, options));
   if (uint64_t{header.size.width} * header.size.height > options.most_pixels) {
     return fail(ErrorKind::invalid,
-                fmt::format("declares {} x {} pixels, more than the {} allowed; raise most_pixels "
-                            "if the image is meant to be that large",
+                fmt::format("declares {} x {} pixels, more than the {} allowed, as in Pillow; "
+                            "make a smaller image of it",
                             header.size.width, header.size.height, options.most_pixels));
   }
   return header;
@@ -113,7 +113,7 @@ Result<ImageHeader> read_header(std::span<const std::byte> file, const DecodeOpt
 Result<void> decode(std::span<const std::byte> file, const ImageHeader& header,
                     const DecodeOptions& options, const Region& region, unsigned shrink,
                     PixelBuffer& out, Scratch& scratch) {
-  assert(shrink == 1 || shrink == 2 || shrink == 4 || shrink == 8);
+  assert(shrink == 1 || ((shrink == 2 || shrink == 4 || shrink == 8) && !header.lossless));
   const ImageSize size{shrunk(header.size.width, shrink), shrunk(header.size.height, shrink)};
   assert(inside(region, upright_size(size, header.orientation)));
   const bool turned = header.orientation != 1;
@@ -121,7 +121,7 @@ Result<void> decode(std::span<const std::byte> file, const ImageHeader& header,
   PixelBuffer& pixels = turned ? scratch.stored : out;
   switch (header.format) {
     case ImageFormat::jpeg:
-      FORELOAD_CHECK(decode_jpeg_widened(file, size, options, stored, shrink, pixels, scratch));
+      FORELOAD_CHECK(decode_jpeg_widened(file, header, options, stored, shrink, pixels, scratch));
       break;
     case ImageFormat::png:
       assert(shrink == 1);

@@ -42,8 +42,9 @@ struct DecodeOptions {
 
 struct ImageHeader {
   ImageFormat format = ImageFormat::other;
-  ImageSize size;       // as stored
-  int orientation = 1;  // the EXIF tag, 1 to 8; read only if the options ask for it
+  ImageSize size;         // as stored
+  int orientation = 1;    // the EXIF tag, 1 to 8; read only if the options ask for it
+  bool lossless = false;  // of a JPEG image: there are no fractions of its size
   // The size after turning.
   ImageSize upright() const;
 };
@@ -55,8 +56,9 @@ Result<ImageHeader> read_header(std::span<const std::byte> file, const DecodeOpt
 // Decodes a region (of the upright image, whole pixels) of a file whose header was read. `shrink`
 // is 1, 2, 4 or 8: JPEG decodes at that fraction (DCT scaling), the region then is one of the
 // shrunk image, whose sides are those of the upright one divided by `shrink` and rounded up; other
-// formats take 1 only. Fails with `invalid`: truncated (libjpeg's premature end too), corrupt, or a
-// kind that is not decoded here. REQUIRES: the region is not empty and lies inside.
+// formats and lossless JPEG take 1 only. Fails with `invalid`: truncated (libjpeg's premature end
+// too), corrupt, or a kind that is not decoded here; with `unsupported` where the library that is
+// linked cannot do what Pillow does. REQUIRES: the region is not empty and lies inside.
 Result<void> decode(std::span<const std::byte> file, const ImageHeader& header,
                     const DecodeOptions& options, const Region& region, unsigned shrink,
                     PixelBuffer& out, Scratch& scratch);

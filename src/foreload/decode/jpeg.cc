@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -57,13 +59,23 @@ struct JpegDecompression {
   jpeg_source_mgr source;
   std::jmp_buf failed;
   BlockGroups groups;
-  bool truncated = false;
-  bool out_of_ordinary = false;  // for our own Huffman decoder: libjpeg must do it alone
+  bool own_huffman = false;  // `groups` is in use
+  bool all_rows = false;     // were read; what is missing behind them, nobody misses
+  bool truncated = false;    // why it was left
+  bool incomplete = false;   // likewise: scans of a progressive image are missing
   std::array<char, JMSG_LENGTH_MAX> message;
 };
 static_assert(std::is_trivially_destructible_v<JpegDecompression>);
 
 namespace {
+
+// Before version 3, libjpeg-turbo knows no lossless images, and guesses what missing scans of
+// progressive ones hold in a way of its own.
+#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 3000000
+constexpr bool kOldLibrary = false;
+#else
+constexpr bool kOldLibrary = true;
+#endif
 
 struct Request {
   std::span<const std::byte> file;
@@ -72,7 +84,10 @@ struct Request {
   Region region;
   unsigned shrink;
   bool rough;
-  HuffmanTables* tables;  // none: libjpeg decodes alone
+  HuffmanTables* tables;
+  // Everything is read, in the order in which Pillow has libjpeg read it. Otherwise what is not
+  // needed is left out, which is good for intact files.
+  bool like_pillow;
 };
 
 JpegDecompression& decompression_of(jpeg_common_struct* info) {
@@ -96,7 +111,9 @@ JpegDecompression& decompression_of(jpeg_common_struct* info) {
 }
 
 // Damaged data that libjpeg can go on after is shown as far as it goes, as in Pillow.
-void ignore_warning(jpeg_common_struct* /*info*/, int /*level*/) {}
+void count_warning(jpeg_common_struct* info, int level) {
+  if (level < 0) ++info->err->num_warnings;
+}
 
 void no_work(jpeg_decompress_struct* /*info*/) {}
 
@@ -163,7 +180,9 @@ void open(JpegDecompression& d, const Request& request) {
               .resync_to_restart = jpeg_resync_to_restart,
               .term_source = no_work};
   d.info.src = &d.source;
-  jpeg_read_header(&d.info, TRUE);
+  // A file may begin with an image that has tables only.
+  while (jpeg_read_header(&d.info, FALSE) == JPEG_HEADER_TABLES_ONLY) {
+  }
   take_away_unused(d.quantization, d.info.quant_tbl_ptrs);
   take_away_unused(d.dc, d.info.dc_huff_tbl_ptrs);
   take_away_unused(d.ac, d.info.ac_huff_tbl_ptrs);
@@ -190,14 +209,6 @@ void open(JpegDecompression& d, const Request& request) {
   }
 }
 
-bool end_marker_ahead(const jpeg_source_mgr& source) {
-  const JOCTET* const rest = source.next_input_byte;
-  for (size_t i = source.bytes_in_buffer; i >= 2; --i) {
-    if (rest[i - 2] == 0xFF && rest[i - 1] == JPEG_EOI) return true;
-  }
-  return false;
-}
-
 #if FORELOAD_OWN_HUFFMAN
 // Stands in for libjpeg's function of this name. `blocks` is null for a group that is skipped.
 boolean decode_mcu(jpeg_decompress_struct* info, JBLOCKROW* blocks) {
@@ -211,10 +222,7 @@ boolean decode_mcu(jpeg_decompress_struct* info, JBLOCKROW* blocks) {
                           ? groups.reader.read_block(*block.dc, *block.ac, out)
                           : groups.reader.read_beginning(*block.dc, *block.ac,
                                                          blocks == nullptr ? 1 : block.wanted, out);
-    if (!good || __builtin_add_overflow(dc, int{out[0]}, &dc)) {
-      d.out_of_ordinary = true;
-      leave_with(d, "");
-    }
+    if (!good || __builtin_add_overflow(dc, int{out[0]}, &dc)) leave_with(d, "damaged data");
     out[0] = static_cast<JCOEF>(dc);
   }
   return TRUE;
@@ -245,7 +253,7 @@ unsigned wanted_coefficients(const jpeg_component_info& channel) {
 void take_over_huffman(JpegDecompression& d, HuffmanTables& tables, bool rough) {
   jpeg_decompress_struct& info = d.info;
   if (info.progressive_mode || info.arith_code || jpeg_has_multiple_scans(&info) ||
-      info.restart_interval != 0 || info.unread_marker != 0 || !end_marker_ahead(d.source)) {
+      info.restart_interval != 0 || info.unread_marker != 0) {
     return;
   }
   const auto assign = [](HuffmanTable& table, const JHUFF_TBL* from) {
@@ -269,6 +277,7 @@ void take_over_huffman(JpegDecompression& d, HuffmanTables& tables, bool rough) 
   }
   d.groups.reader = HuffmanReader({d.source.next_input_byte, d.source.bytes_in_buffer});
   d.groups.last_dc = {};
+  d.own_huffman = true;
   info.entropy->decode_mcu = decode_mcu;
 }
 #else
@@ -354,68 +363,113 @@ void convert_row(const uint8_t* raw, int raw_channels, uint32_t pixels, uint32_t
   }
 }
 
-// Rows under the region are not read, so that their absence would go unnoticed. Entropy-coded data
-// cannot contain an end marker: where there is one ahead, nothing is missing. Where there is none,
-// reading on tells.
-void check_rest(JpegDecompression& d, Scratch& scratch) {
-  jpeg_decompress_struct& info = d.info;
-  if (info.output_scanline >= info.output_height || jpeg_has_multiple_scans(&info)) return;
-  if (end_marker_ahead(d.source)) return;
-  const uint32_t last = info.output_height - 1;
-  if (info.output_scanline < last) jpeg_skip_scanlines(&info, last - info.output_scanline);
+// Whether what was not read needs no reading, because nothing there could make Pillow refuse the
+// file. A file of several scans is read to its end before the first row.
+bool rest_is_sound(JpegDecompression& d) {
+  constexpr int kNone = 0;
+  if (d.errors.num_warnings > 0) return false;
+  if (jpeg_has_multiple_scans(&d.info)) return true;
+  if (d.own_huffman) return only_end_marker_ahead(std::as_bytes(d.groups.reader.rest()));
+  const int marker = d.info.unread_marker;
+  if (marker == JPEG_EOI) return true;
+  if (marker != kNone && (marker < JPEG_RST0 || marker > JPEG_RST0 + 7)) return false;
+  return only_end_marker_ahead(
+      std::as_bytes(std::span(d.source.next_input_byte, d.source.bytes_in_buffer)));
+}
+
+// Rows from the first one on; `out` gets those of the region.
+void read_whole(JpegDecompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
+  const Region& region = request.region;
+  const int raw_channels = d.info.output_components;
   const RawRows raw = raw_rows(d, scratch);
-  read_rows(d, 1, [&](uint32_t y) { return raw.row(y); }, [](uint32_t, uint32_t) {});
+  const auto raw_row = [&raw](uint32_t y) { return raw.row(y); };
+  const auto nothing = [](uint32_t, uint32_t) {};
+  read_rows(d, region.y, raw_row, nothing);
+  read_rows(d, region.height, raw_row, [&](uint32_t y, uint32_t count) {
+    for (uint32_t i = y; i < y + count; ++i) {
+      convert_row(raw.row(i) + size_t{region.x} * static_cast<size_t>(raw_channels), raw_channels,
+                  region.width, out.channels(), out.row(i));
+    }
+  });
+  if (!request.like_pillow) return;
+  read_rows(d, d.info.output_height - d.info.output_scanline, raw_row, nothing);
+  d.all_rows = true;
+  jpeg_finish_decompress(&d.info);
+}
+
+// Only what the region needs.
+void read_part(JpegDecompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
+  const Region& region = request.region;
+  const uint32_t channels = out.channels();
+  const int raw_channels = d.info.output_components;
+  const uint32_t first = narrow_rows(d, region);
+  const uint32_t before = region.x - first;
+  const uint32_t after = first + d.info.output_width - (region.x + region.width);
+  if (region.y > 0) jpeg_skip_scanlines(&d.info, region.y);
+  // What libjpeg writes beside the region then falls into the space between rows.
+  const bool fits = before <= 64 && size_t{after} * channels <= 64;
+  if (fits && raw_channels == static_cast<int>(channels)) {
+    const size_t lead = size_t{before} * channels;
+    out.reset({region.width, region.height}, channels, lead);
+    read_rows(
+        d, region.height, [&](uint32_t y) { return out.row(y) - lead; }, [](uint32_t, uint32_t) {});
+    return;
+  }
+  const RawRows raw = raw_rows(d, scratch);
+  read_rows(
+      d, region.height, [&raw](uint32_t y) { return raw.row(y); },
+      [&](uint32_t y, uint32_t count) {
+        for (uint32_t i = y; i < y + count; ++i) {
+          convert_row(raw.row(i) + size_t{before} * static_cast<size_t>(raw_channels), raw_channels,
+                      region.width, channels, out.row(i));
+        }
+      });
 }
 
 void read_region(JpegDecompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
   open(d, request);
-  if (request.tables != nullptr) take_over_huffman(d, *request.tables, request.rough);
-  const Region& region = request.region;
-  const uint32_t channels = request.mode == ColorMode::grey ? 1 : 3;
-  const int raw_channels = d.info.output_components;
-  const bool whole = guesses_coefficients(d.info);
-  const uint32_t first = whole ? 0 : narrow_rows(d, region);
-  const uint32_t before = region.x - first;
-  const uint32_t after = first + d.info.output_width - (region.x + region.width);
-  // What libjpeg writes beside the region then falls into the space between rows.
-  const bool fits = before <= 64 && size_t{after} * channels <= 64;
-  const auto nothing = [](uint32_t, uint32_t) {};
-  if (!whole && fits && raw_channels == static_cast<int>(channels)) {
-    const size_t lead = size_t{before} * channels;
-    out.reset({region.width, region.height}, channels, lead);
-    if (region.y > 0) jpeg_skip_scanlines(&d.info, region.y);
-    read_rows(d, region.height, [&](uint32_t y) { return out.row(y) - lead; }, nothing);
-  } else {
-    out.reset({region.width, region.height}, channels);
-    const RawRows raw = raw_rows(d, scratch);
-    const auto raw_row = [&raw](uint32_t y) { return raw.row(y); };
-    if (whole) {
-      read_rows(d, region.y, raw_row, nothing);
-    } else if (region.y > 0) {
-      jpeg_skip_scanlines(&d.info, region.y);
-    }
-    read_rows(d, region.height, raw_row, [&](uint32_t y, uint32_t count) {
-      for (uint32_t i = y; i < y + count; ++i) {
-        convert_row(raw.row(i) + size_t{before} * static_cast<size_t>(raw_channels), raw_channels,
-                    region.width, channels, out.row(i));
-      }
-    });
+  const bool guesses = guesses_coefficients(d.info);
+  if (guesses && kOldLibrary) {
+    d.incomplete = true;
+    leave_with(d, "");
   }
-  check_rest(d, scratch);
+  out.reset({request.region.width, request.region.height}, request.mode == ColorMode::grey ? 1 : 3);
+  if (request.like_pillow) return read_whole(d, request, out, scratch);
+  if (!jpeg_has_multiple_scans(&d.info)) d.errors.num_warnings = 0;
+  take_over_huffman(d, *request.tables, request.rough);
+  if (guesses) {
+    read_whole(d, request, out, scratch);
+  } else {
+    read_part(d, request, out, scratch);
+  }
+  if (!rest_is_sound(d)) leave_with(d, "damaged data");
 }
 
 // The frame that longjmp comes back to; what it needs afterwards lives in `d`.
 bool attempt(JpegDecompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
-  if (setjmp(d.failed) != 0) return false;
-  read_region(d, request, out, scratch);
-  return true;
+  d.own_huffman = d.all_rows = d.truncated = d.incomplete = false;
+  if (setjmp(d.failed) == 0) {
+    read_region(d, request, out, scratch);
+    return true;
+  }
+  return d.truncated && d.all_rows;
+}
+
+tl::unexpected<Error> too_old(std::string_view kind) {
+  return fail(ErrorKind::unsupported,
+              fmt::format("{}, which needs libjpeg-turbo 3 where Pillow does not decode it", kind));
+}
+
+uint32_t shrunk_side(uint32_t side, unsigned shrink) {
+  return (side + shrink - 1) / shrink;
 }
 
 }  // namespace
 
-Result<void> decode_jpeg(std::span<const std::byte> file, ImageSize size,
+Result<void> decode_jpeg(std::span<const std::byte> file, const ImageHeader& header,
                          const DecodeOptions& options, const Region& region, unsigned shrink,
                          PixelBuffer& out, Scratch& scratch) {
+  if (header.lossless && kOldLibrary) return too_old("a lossless JPEG image");
   if (scratch.huffman == nullptr) scratch.huffman = std::make_shared<HuffmanTables>();
   if (scratch.jpeg == nullptr) {
     scratch.jpeg.reset(new JpegDecompression, [](JpegDecompression* d) {
@@ -424,18 +478,25 @@ Result<void> decode_jpeg(std::span<const std::byte> file, ImageSize size,
     });
   }
   JpegDecompression& d = *scratch.jpeg;
-  d.truncated = false;
-  for (HuffmanTables* tables : {scratch.huffman.get(), static_cast<HuffmanTables*>(nullptr)}) {
+  Request request{
+      .file = file,
+      .size = {shrunk_side(header.size.width, shrink), shrunk_side(header.size.height, shrink)},
+      .mode = options.mode,
+      .region = region,
+      .shrink = shrink,
+      .rough = options.rough,
+      .tables = scratch.huffman.get(),
+      .like_pillow = header.lossless};
+  for (;;) {
     d.info.err = jpeg_std_error(&d.errors);
     d.info.client_data = &d;
     d.errors.error_exit = leave;
-    d.errors.emit_message = ignore_warning;
-    d.out_of_ordinary = false;
-    const bool done =
-        attempt(d, {file, size, options.mode, region, shrink, options.rough, tables}, out, scratch);
+    d.errors.emit_message = count_warning;
+    const bool done = attempt(d, request, out, scratch);
     close(d);
     if (done) return {};
-    if (!d.out_of_ordinary) break;
+    if (d.incomplete) return too_old("a progressive JPEG image without its last scans");
+    if (std::exchange(request.like_pillow, true)) break;
   }
   if (d.truncated) {
     return fail(ErrorKind::invalid,

@@ -16,11 +16,15 @@ namespace foreload {
 
 bool is_jpeg(std::span<const std::byte> file);
 
-// Walks the markers up to the frame (to the scan, if the orientation is wanted); takes no memory.
+// Walks the markers up to the first scan and refuses what Pillow refuses while it opens a file.
 Result<ImageHeader> read_jpeg_header(std::span<const std::byte> file, bool orientation);
 
-// `size` is the stored size that the header declared. REQUIRES: rgb or grey, not wide.
-Result<void> decode_jpeg(std::span<const std::byte> file, ImageSize size,
+// Whether entropy-coded data, of which `data` is the rest with whatever follows, goes on to an end
+// marker without any other but those of restarts: then there is nothing in it to refuse a file for.
+bool only_end_marker_ahead(std::span<const std::byte> data);
+
+// Refuses what Pillow refuses, wherever in the file it is. REQUIRES: rgb or grey, not wide.
+Result<void> decode_jpeg(std::span<const std::byte> file, const ImageHeader& header,
                          const DecodeOptions& options, const Region& region, unsigned shrink,
                          PixelBuffer& out, Scratch& scratch);
 

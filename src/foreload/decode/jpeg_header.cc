@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What Pillow's JpegImageFile reads before libjpeg sees the file, and what it raises for. libjpeg
+// reads the same segments later and refuses much more.
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -13,8 +19,27 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::string_view kExif("Exif\0\0", 6);
-constexpr std::string_view kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
+enum JpegMarker : uint32_t {
+  kFirstFrame = 0xC0,
+  kLosslessFrame = 0xC3,
+  kHuffmanTables = 0xC4,
+  kExtension = 0xC8,
+  kConditioning = 0xCC,
+  kLastFrame = 0xCF,
+  kFirstRestart = 0xD0,
+  kEndOfImage = 0xD9,
+  kStartOfScan = 0xDA,
+  kQuantization = 0xDB,
+  kHierarchy = 0xDE,
+  kFirstApp = 0xE0,
+  kExifApp = 0xE1,
+  kProfileApp = 0xE2,
+  kPhotoshopApp = 0xED,
+  kAdobeApp = 0xEE,
+  kLastApp = 0xEF,
+  kFirstReserved = 0xF0,
+  kLastReserved = 0xFD,
+};
 
 uint32_t byte_at(Bytes bytes, size_t at) {
   return std::to_integer<uint32_t>(bytes[at]);
@@ -24,53 +49,28 @@ uint32_t word_at(Bytes bytes, size_t at) {
   return byte_at(bytes, at) << 8 | byte_at(bytes, at + 1);
 }
 
-bool starts_with(Bytes bytes, std::string_view prefix) {
-  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())
-      .starts_with(prefix);
+std::string_view jpeg_text(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-struct Segment {
-  uint32_t marker = 0;
-  Bytes body;
-};
-
-// Goes from marker to marker. Bytes between segments are passed over, as libjpeg does.
-class Segments {
- public:
-  explicit Segments(Bytes file) : rest_(file) {}
-
-  // Nothing at the end of the file, also if it lies inside a segment.
-  std::optional<Segment> next() {
-    while (rest_.size() >= 2) {
-      const uint32_t first = byte_at(rest_, 0);
-      const uint32_t marker = byte_at(rest_, 1);
-      if (first != 0xFF || marker == 0x00 || marker == 0xFF) {
-        rest_ = rest_.subspan(1);
-        continue;
-      }
-      rest_ = rest_.subspan(2);
-      const bool stands_alone = marker == 0x01 || (0xD0 <= marker && marker <= 0xD9);
-      if (stands_alone) return Segment{marker, {}};
-      if (rest_.size() < 2) break;
-      const size_t length = word_at(rest_, 0);
-      if (length < 2 || length > rest_.size()) break;
-      const Segment segment{marker, rest_.subspan(2, length - 2)};
-      rest_ = rest_.subspan(length);
-      return segment;
-    }
-    return std::nullopt;
-  }
-
- private:
-  Bytes rest_;
-};
-
 bool is_frame(uint32_t marker) {
-  return 0xC0 <= marker && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
+  return (kFirstFrame <= marker && marker <= kLastFrame && marker != kHuffmanTables &&
+          marker != kExtension && marker != kConditioning) ||
+         marker == kHierarchy;
+}
+
+// Markers that no length follows.
+bool stands_alone(uint32_t marker) {
+  return marker == kExtension || (kFirstRestart <= marker && marker <= kEndOfImage) ||
+         (kFirstReserved <= marker && marker <= kLastReserved);
+}
+
+tl::unexpected<Error> broken(std::string_view what) {
+  return fail(ErrorKind::invalid, fmt::format("corrupt JPEG image: {}", what));
 }
 
 Result<ImageSize> frame_size(Bytes frame) {
-  if (frame.size() < 6) return fail(ErrorKind::invalid, "JPEG image with a broken frame header");
+  if (frame.size() < 6) return broken("a frame header that is too short");
   if (const uint32_t bits = byte_at(frame, 0); bits != 8) {
     return fail(ErrorKind::invalid,
                 fmt::format("JPEG image with {} bits per sample; convert it to 8 bits", bits));
@@ -87,6 +87,164 @@ Result<ImageSize> frame_size(Bytes frame) {
   return size;
 }
 
+// Whether Pillow, which goes through the resources of Photoshop, would stumble: over one that ends
+// before the length of its name.
+bool breaks_off_in_a_name(Bytes resources) {
+  constexpr std::string_view kResource = "8BIM";
+  constexpr uint32_t kResolution = 0x03ED;
+  size_t at = 14;
+  while (jpeg_text(resources.subspan(std::min(at, resources.size()))).starts_with(kResource)) {
+    at += 4;
+    if (resources.size() - at < 2) return false;
+    const uint32_t code = word_at(resources, at);
+    at += 2;
+    if (at >= resources.size()) return true;
+    at += 1 + byte_at(resources, at);
+    at += at % 2;
+    if (at > resources.size() || resources.size() - at < 4) return false;
+    const size_t length = size_t{word_at(resources, at)} << 16 | word_at(resources, at + 2);
+    at += 4;
+    const size_t there = std::min(length, resources.size() - at);
+    if (code == kResolution && there < 14) return false;
+    at += length;
+    at += at % 2;
+  }
+  return false;
+}
+
+class JpegHeaderReader {
+ public:
+  JpegHeaderReader(Bytes file, bool orientation) : rest_(file), orientation_(orientation) {}
+
+  Result<ImageHeader> read() {
+    rest_ = rest_.subspan(2);
+    for (;;) {
+      FORELOAD_TRY(const uint32_t marker, next_marker());
+      if (stands_alone(marker)) continue;
+      FORELOAD_TRY(const Bytes body, next_body());
+      FORELOAD_CHECK(take(marker, body));
+      if (marker == kStartOfScan) break;
+    }
+    if (header_.size.width == 0) return broken("it has no frame header");
+    if (orientation_) {
+      FORELOAD_TRY(header_.orientation, orientation());
+    }
+    return header_;
+  }
+
+ private:
+  // Bytes between segments are passed over.
+  Result<uint32_t> next_marker() {
+    while (rest_.size() >= 2) {
+      const uint32_t marker = byte_at(rest_, 0) == 0xFF ? byte_at(rest_, 1) : 0xFF;
+      rest_ = rest_.subspan(marker == 0xFF ? 1 : 2);
+      if (marker == 0x00 || marker == 0xFF) continue;
+      if (marker < kFirstFrame) return broken("its header has a marker that means nothing");
+      return marker;
+    }
+    return truncated();
+  }
+
+  Result<Bytes> next_body() {
+    if (rest_.size() < 2) return truncated();
+    const size_t length = std::max(word_at(rest_, 0), 2u);
+    if (length > rest_.size()) return truncated();
+    const Bytes body = rest_.subspan(2, length - 2);
+    rest_ = rest_.subspan(length);
+    return body;
+  }
+
+  static tl::unexpected<Error> truncated() {
+    return fail(ErrorKind::invalid,
+                "truncated JPEG image: the file ends inside its header; copy it again");
+  }
+
+  Result<void> take(uint32_t marker, Bytes body) {
+    if (is_frame(marker)) return take_frame(marker, body);
+    if (marker == kQuantization) return take_quantization(body);
+    if (kFirstApp <= marker && marker <= kLastApp) return take_app(marker, body);
+    return {};
+  }
+
+  Result<void> take_frame(uint32_t marker, Bytes body) {
+    FORELOAD_TRY(header_.size, frame_size(body));
+    header_.lossless = marker == kLosslessFrame;
+    if (body.size() % 3 != 0) return broken("a frame header that ends in a channel");
+    if (least_profile_ && least_profile_->size() < 14) return broken("a colour profile cut short");
+    least_profile_.reset();
+    return {};
+  }
+
+  static Result<void> take_quantization(Bytes body) {
+    while (!body.empty()) {
+      const size_t length = byte_at(body, 0) < 16 ? 1 + 64 : 1 + 128;
+      if (body.size() < length) return broken("a quantization table cut short");
+      body = body.subspan(length);
+    }
+    return {};
+  }
+
+  Result<void> take_app(uint32_t marker, Bytes body) {
+    constexpr std::string_view kExif("Exif\0\0", 6), kXmp("http://ns.adobe.com/xap/1.0/\0", 29),
+        kProfile("ICC_PROFILE\0", 12), kFlashPix("FPXR\0", 5), kPhotoshop("Photoshop 3.0\0", 14);
+    const std::string_view text = jpeg_text(body);
+    if (marker == kFirstApp && text.starts_with("JFIF")) {
+      if (body.size() < 7) return broken("a JFIF segment cut short");
+      if (body.size() >= 12) {
+        has_resolution_ |= byte_at(body, 7) == 1 || byte_at(body, 7) == 2;
+      }
+    } else if (marker == kExifApp && text.starts_with(kExif)) {
+      add_exif(body);
+    } else if (marker == kExifApp && text.starts_with(kXmp)) {
+      xmp_ = body.subspan(kXmp.size());
+    } else if (marker == kProfileApp && text.starts_with(kFlashPix)) {
+      return {};
+    } else if (marker == kProfileApp && text.starts_with(kProfile)) {
+      if (!least_profile_ || text < jpeg_text(*least_profile_)) least_profile_ = body;
+    } else if (marker == kPhotoshopApp && text.starts_with(kPhotoshop)) {
+      if (breaks_off_in_a_name(body)) return broken("a resource of Photoshop cut short");
+    } else if (marker == kAdobeApp && text.starts_with("Adobe")) {
+      if (body.size() < 7) return broken("an Adobe segment cut short");
+    }
+    return {};
+  }
+
+  // What several segments hold is one block; each has the prefix.
+  void add_exif(Bytes body) {
+    if (!orientation_) return;
+    if (!exif_) {
+      exif_ = body;
+      return;
+    }
+    if (joined_.empty()) joined_.assign(exif_->begin(), exif_->end());
+    joined_.insert(joined_.end(), body.begin() + 6, body.end());
+    exif_ = joined_;
+  }
+
+  Result<int> orientation() const {
+    int found = 0;
+    if (exif_) {
+      const Result<int> by_exif = exif_orientation(*exif_);
+      // Without a resolution Pillow looks for one in the EXIF metadata while it opens the file. It
+      // forgives what it meets then, and looks no more.
+      if (!by_exif && !has_resolution_) return 1;
+      if (!by_exif) return by_exif;
+      found = *by_exif;
+    }
+    if (found == 0) found = xmp_orientation(xmp_);
+    return found == 0 ? 1 : found;
+  }
+
+  Bytes rest_;
+  bool orientation_;
+  ImageHeader header_{.format = ImageFormat::jpeg};
+  bool has_resolution_ = false;
+  std::optional<Bytes> exif_;
+  std::vector<std::byte> joined_;
+  Bytes xmp_;
+  std::optional<Bytes> least_profile_;  // since the last frame: the first of all, when sorted
+};
+
 }  // namespace
 
 bool is_jpeg(Bytes file) {
@@ -94,34 +252,25 @@ bool is_jpeg(Bytes file) {
          byte_at(file, 2) == 0xFF;
 }
 
-Result<ImageHeader> read_jpeg_header(Bytes file, bool orientation) {
-  constexpr uint32_t kLossless = 0xC3, kEndOfImage = 0xD9, kStartOfScan = 0xDA, kApp1 = 0xE1;
-  ImageHeader header{.format = ImageFormat::jpeg};
-  bool framed = false;
-  int by_exif = 0, by_xmp = 0;
-  Segments segments(file.subspan(2));
-  while (const auto segment = segments.next()) {
-    const auto [marker, body] = *segment;
-    if (is_frame(marker) && !framed) {
-      if (marker == kLossless) {
-        return fail(ErrorKind::invalid, "lossless JPEG image; convert it to PNG");
-      }
-      FORELOAD_TRY(header.size, frame_size(body));
-      framed = true;
-      if (!orientation) return header;
-    } else if (marker == kStartOfScan || marker == kEndOfImage) {
-      if (!framed) return fail(ErrorKind::invalid, "JPEG image without a frame header");
-      if (by_exif != 0 || by_xmp != 0) header.orientation = by_exif != 0 ? by_exif : by_xmp;
-      return header;
-    } else if (marker == kApp1 && orientation) {
-      if (starts_with(body, kExif) && by_exif == 0) {
-        by_exif = tiff_orientation(body.subspan(kExif.size()));
-      } else if (starts_with(body, kXmp)) {
-        by_xmp = xmp_orientation(body.subspan(kXmp.size()));
-      }
-    }
+bool only_end_marker_ahead(Bytes data) {
+  while (!data.empty()) {
+    const auto* const found =
+        static_cast<const std::byte*>(std::memchr(data.data(), 0xFF, data.size()));
+    if (found == nullptr) return false;
+    data = data.subspan(static_cast<size_t>(found - data.data()) + 1);
+    if (data.empty()) return false;
+    const uint32_t marker = byte_at(data, 0);
+    if (marker == kEndOfImage) return true;
+    if (marker == 0xFF) continue;
+    const bool restart = kFirstRestart <= marker && marker < kFirstRestart + 8;
+    if (marker != 0x00 && !restart) return false;
+    data = data.subspan(1);
   }
-  return fail(ErrorKind::invalid, "truncated JPEG image: it ends inside its header");
+  return false;
+}
+
+Result<ImageHeader> read_jpeg_header(Bytes file, bool orientation) {
+  return JpegHeaderReader(file, orientation).read();
 }
 
 }  // namespace foreload

@@ -70,6 +70,9 @@ class HuffmanReader {
   explicit HuffmanReader(std::span<const uint8_t> data)
       : next_(data.data()), end_(data.data() + data.size()) {}
 
+  // What has not been taken into the window yet; no marker lies before it.
+  std::span<const uint8_t> rest() const { return {next_, end_}; }
+
   // Writes the coefficients that are not zero to their natural places and the difference to the
   // earlier DC coefficient to the first. Returns false for data out of the ordinary.
   bool read_block(const HuffmanTable& dc, const HuffmanTable& ac, int16_t* block);

@@ -252,10 +252,12 @@ Result<NumberImage> read_numbers(std::span<const std::byte> file, const ImageHea
     return numbers_of(array, settings.decoded, settings.options.mode, region);
   }
   if (settings.decoded != PixelType::uint8 && settings.decoded != PixelType::uint16) {
-    return fail(ErrorKind::invalid,
-                fmt::format("an image, where the transform decodes {}, which only .npy files hold; "
-                            "give Decode the dtype uint8 or uint16",
-                            name_of(settings.decoded)));
+    return fail(
+        ErrorKind::invalid,
+        fmt::format(
+            "the file is an image, but the transform decodes {}, which only .npy files hold; "
+            "give Decode the dtype uint8 or uint16",
+            name_of(settings.decoded)));
   }
   DecodeOptions options = settings.options;
   options.wide = settings.decoded == PixelType::uint16;

@@ -6,6 +6,8 @@
 #include <random>
 #include <type_traits>
 
+#include "foreload/decode/jpeg.h"
+
 namespace foreload {
 namespace {
 
@@ -51,7 +53,10 @@ bool is_plain_jpeg(Bytes file) {
     const size_t length = byte_at(file, at + 2) << 8 | byte_at(file, at + 3);
     if (length < 2 || at + 2 + length > file.size()) return false;
     const Bytes body = file.subspan(at + 4, length - 2);
-    if (marker == kScan) return framed && !body.empty() && byte_at(body, 0) == 3;
+    if (marker == kScan) {
+      return framed && !body.empty() && byte_at(body, 0) == 3 &&
+             only_end_marker_ahead(file.subspan(at + 2 + length));
+    }
     if (marker == kAdobe) return false;  // may say that the channels are not YCbCr
     const bool frame =
         0xC0 <= marker && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;

@@ -141,7 +141,7 @@ Result<void> run_passes(std::span<const std::byte> file, const ImageHeader& head
   assert(into.size() == plane * writer.channels);
 
   const Pass& first = plan.passes.front();
-  const bool may_shrink = settings.fast && header.format == ImageFormat::jpeg;
+  const bool may_shrink = settings.fast && header.format == ImageFormat::jpeg && !header.lossless;
   const unsigned shrink = may_shrink ? shrink_for(first) : 1;
   Region origin = PassRows(first, shrink).needs();
   if (header.format == ImageFormat::other) {

@@ -65,7 +65,8 @@ Result<ImageHeader> read_png_header(Bytes file, bool orientation) {
     const auto chunk = take_chunk(rest);
     if (!chunk || chunk->name == "IEND") break;
     if (chunk->name != "eXIf") continue;
-    if (const int found = tiff_orientation(chunk->body); found != 0) header.orientation = found;
+    FORELOAD_TRY(const int found, exif_orientation(chunk->body));
+    if (found != 0) header.orientation = found;
   }
   return header;
 }

@@ -77,10 +77,10 @@ Result<ImageSize> resized_size(const step::Resize& step, ImageSize image) {
   if (new_short < 1 || new_long > 0x7fffffff) {
     return fail(
         ErrorKind::invalid,
-        fmt::format("Resize would make {} x {} pixels of {} x {}; leave such images out, or "
-                    "crop before resizing",
-                    wide ? new_long : new_short, wide ? new_short : new_long, image.width,
-                    image.height));
+        fmt::format(
+            "Resize would make {} x {} pixels of an image of {} x {}; leave such images out, or "
+            "crop before resizing",
+            wide ? new_long : new_short, wide ? new_short : new_long, image.width, image.height));
   }
   const auto shorter = static_cast<uint32_t>(new_short);
   const auto longer = static_cast<uint32_t>(new_long);
@@ -228,10 +228,11 @@ Result<SamplePlan> plan_sample(const std::vector<Step>& steps, ImageSize image,
   SamplePlan plan = planner.take();
   for (const Pass& pass : plan.passes) {
     if (uint64_t{pass.size.width} * pass.size.height > kMostPixels) {
-      return fail(ErrorKind::invalid,
-                  fmt::format("the transform would make {} x {} pixels of {} x {}, more than twice "
-                              "what Pillow warns of; leave such images out, or crop them",
-                              pass.size.width, pass.size.height, image.width, image.height));
+      return fail(
+          ErrorKind::invalid,
+          fmt::format("the transform would make {} x {} pixels of an image of {} x {}, and at "
+                      "most {} pixels are allowed; leave such images out, or crop them",
+                      pass.size.width, pass.size.height, image.width, image.height, kMostPixels));
     }
   }
   return plan;

@@ -282,8 +282,8 @@ Result<std::vector<Step>> steps_from_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_array()) {
     return fail(ErrorKind::invalid,
-                "a transform is a JSON list of steps, such as "
-                "[{\"step\": \"Resize\", \"size\": 256}]; this is none");
+                "a transform must be a JSON list of steps, such as "
+                "[{\"step\": \"Resize\", \"size\": 256}]");
   }
   std::vector<Step> steps;
   for (const Json& item : json) {

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "foreload/decode/chain.h"
 #include "foreload/decode/number_image.h"
@@ -77,7 +80,15 @@ Result<ImageHeader> Transform::open(std::span<const std::byte> file, Scratch& sc
   }
   if (!other_ || file.empty() || format_of(file) != ImageFormat::other)
     return read_header(file, options());
-  FORELOAD_CHECK(other_(file, options(), scratch.decoded));
+  return open_other(file, "not a JPEG or PNG image", scratch);
+}
+
+Result<ImageHeader> Transform::open_other(std::span<const std::byte> file, std::string_view why,
+                                          Scratch& scratch) const {
+  if (!other_) return fail(ErrorKind::invalid, std::string(why));
+  if (const auto decoded = other_(file, options(), scratch.decoded); !decoded) {
+    return fail(ErrorKind::invalid, fmt::format("{}, and {}", why, decoded.error().message));
+  }
   assert(scratch.decoded.channels() == form_.channels);
   return ImageHeader{.format = ImageFormat::other, .size = scratch.decoded.size()};
 }
@@ -85,12 +96,22 @@ Result<ImageHeader> Transform::open(std::span<const std::byte> file, Scratch& sc
 Result<void> Transform::run_plan(std::span<const std::byte> file, const ImageHeader& header,
                                  const SamplePlan& plan, std::span<std::byte> into,
                                  Scratch& scratch) const {
-  if (numbers_) return run_number_passes(file, header, plan, *numbers_, into, scratch);
-  const PassSettings settings{.options = options(),
-                              .fast = std::get<step::Decode>(steps_.front()).fast,
-                              .writer = writer_.get(),
-                              .kernels = kernels_};
-  return run_passes(file, header, plan, settings, into, scratch);
+  const auto run_with = [&](const ImageHeader& opened) {
+    if (numbers_) return run_number_passes(file, opened, plan, *numbers_, into, scratch);
+    const PassSettings settings{.options = options(),
+                                .fast = std::get<step::Decode>(steps_.front()).fast,
+                                .writer = writer_.get(),
+                                .kernels = kernels_};
+    return run_passes(file, opened, plan, settings, into, scratch);
+  };
+  const auto done = run_with(header);
+  if (done || done.error().kind != ErrorKind::unsupported) return done;
+  FORELOAD_TRY(const ImageHeader other, open_other(file, done.error().message, scratch));
+  if (other.size != header.upright()) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{}, and whose size is not the one it declares", done.error().message));
+  }
+  return run_with(other);
 }
 
 Result<void> Transform::run(std::span<const std::byte> file, const SampleKey& key,

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "foreload/base/result.h"
@@ -55,7 +56,7 @@ struct DrawnParameters {
 
 // Decodes a file of a format that this library does not know: the whole image, upright if the
 // options ask for it, one byte per channel (never `wide`), as many channels as the mode has. Fails
-// with `invalid`; several threads call it at once.
+// with `invalid` and says why, to be read after "..., and "; several threads call it at once.
 using OtherDecoder = std::function<Result<void>(std::span<const std::byte> file,
                                                 const DecodeOptions& options, PixelBuffer& out)>;
 
@@ -73,7 +74,8 @@ class Transform {
   // a GPU; see parcel.h. Only images of 8 bits in three channels can be left to one: others come
   // out as ever.
   std::shared_ptr<const Transform> packing(std::shared_ptr<const PackingRule> rule) const;
-  // The same chain, with somebody to ask where a file is neither JPEG nor PNG nor .npy.
+  // The same chain, with somebody to ask where a file is neither JPEG nor PNG nor .npy, or a JPEG
+  // file that the libjpeg at hand cannot decode as Pillow does.
   std::shared_ptr<const Transform> with_other_formats(OtherDecoder decoder) const;
 
   const OutputForm& form() const { return form_; }
@@ -101,6 +103,9 @@ class Transform {
   // What the file declares; a file of another format, or an array of bytes in a .npy file, is
   // decoded into scratch.decoded.
   Result<ImageHeader> open(std::span<const std::byte> file, Scratch& scratch) const;
+  // Asks the other decoder; `why` says what is wrong with the file if that fails too.
+  Result<ImageHeader> open_other(std::span<const std::byte> file, std::string_view why,
+                                 Scratch& scratch) const;
   Result<void> run_plan(std::span<const std::byte> file, const ImageHeader& header,
                         const SamplePlan& plan, std::span<std::byte> into, Scratch& scratch) const;
   DecodeOptions options() const;

@@ -292,7 +292,9 @@ void Engine::carry(action::Copy& a) {
   if (!target.slot) return;
   if (target.ranges[a.to.index].size() != bytes.size() || target.tainted[a.to.index]) {
     if (!spill(target, a.to.index, bytes.size())) {
-      failures_.emplace(a.to.batch, Error{ErrorKind::unreadable, "out of memory for a batch"});
+      failures_.emplace(a.to.batch,
+                        Error{ErrorKind::unreadable,
+                              "out of memory for a batch. Use a smaller batch or look-ahead."});
       return;
     }
   }

@@ -92,17 +92,18 @@ Result<JobRanks> ranks_from_environment(const Variables& variable) {
     if (!ranks) continue;
     if (!rank) {
       if (*ranks <= 1) continue;
-      return fail(ErrorKind::invalid, fmt::format("{} is {}, but {} is not set: say which rank "
-                                                  "this is",
+      return fail(ErrorKind::invalid, fmt::format("{} is {}, but {} is not set: set it to the "
+                                                  "number of this rank",
                                                   names.ranks, *ranks, names.rank));
     }
     FORELOAD_TRY(const auto local_rank, number(variable, names.local_rank));
     FORELOAD_TRY(const uint32_t local_ranks, ranks_of_node(variable, names));
     JobRanks job{*rank, *ranks, local_rank.value_or(0), local_ranks, names.rank};
     if (job.ranks == 0 || job.ranks > kMostRanks || job.rank >= job.ranks)
-      return fail(ErrorKind::invalid, fmt::format("{} is {} and {} is {}: ranks are numbered from "
-                                                  "0, below their number",
-                                                  names.rank, job.rank, names.ranks, job.ranks));
+      return fail(ErrorKind::invalid,
+                  fmt::format("{} is {} and {} is {}: a rank must be at least 0 "
+                              "and below the number of ranks",
+                              names.rank, job.rank, names.ranks, job.ranks));
     if (job.local_rank >= job.local_ranks || job.local_ranks > job.ranks)
       return fail(ErrorKind::invalid,
                   fmt::format("{} is {}, but this node has {} of {} ranks: ranks of a node are "

@@ -25,7 +25,7 @@ bool are_numbers(const Json& json, const char* key) {
 
 tl::unexpected<Error> nonsense(uint32_t rank) {
   return fail(ErrorKind::corrupt,
-              fmt::format("what rank {} told about itself makes no sense: start all ranks with the "
+              fmt::format("what rank {} said about itself is malformed: start all ranks with the "
                           "same version of foreload",
                           rank));
 }
@@ -109,7 +109,7 @@ Result<void> compare_plans(const JoinSettings& join, uint32_t rank, uint32_t ran
                                     [&](const std::string& text) { return text != plan.hex(); });
   if (differs == digests.end()) return {};
   return fail(ErrorKind::invalid,
-              fmt::format("rank {} has come to another plan than rank {}: give all ranks the same "
+              fmt::format("rank {} computed another plan than rank {}: give all ranks the same "
                           "seed, order, epochs and batch size",
                           differs - digests.begin(), rank));
 }

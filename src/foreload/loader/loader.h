@@ -125,6 +125,7 @@ struct TierStart {
 
 // How a loader began.
 struct LoaderStart {
+  std::filesystem::path root;  // names of samples are relative to it
   std::vector<TierStart> tiers;   // the fastest first, as the plan numbers them
   unsigned source_first = 0;      // requests in flight to begin with
   std::filesystem::path profile;  // that was used; empty: none
@@ -184,6 +185,7 @@ class Loader {
 
   const Plan& plan() const { return *plan_; }
   const DatasetIndex& index() const { return *index_; }
+  std::shared_ptr<const DatasetIndex> shared_index() const { return index_; }
   uint64_t batches_in(uint64_t epoch) const;
   // Of the current epoch, as far as it has come; of the last one after its end.
   const EpochStats& epoch_stats() const { return epoch_stats_; }

@@ -38,10 +38,11 @@ Result<Address> beside_master(const Variables& variable) {
   const std::string text = variable("MASTER_ADDR") + ":" + (port.empty() ? "29500" : port);
   const auto master = parse_address(text);
   if (!master || master->port == UINT16_MAX)
-    return fail(ErrorKind::invalid,
-                fmt::format("MASTER_ADDR and MASTER_PORT are '{}', which is no host and port below "
-                            "65535: correct them, or set FORELOAD_RENDEZVOUS to host:port",
-                            text));
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("MASTER_ADDR and MASTER_PORT are '{}', which is not a host and a port below "
+                    "65535: correct them, or set FORELOAD_RENDEZVOUS to host:port",
+                    text));
   return Address{master->host, static_cast<uint16_t>(master->port + 1)};
 }
 

@@ -40,7 +40,7 @@ Result<Neighbours> find_neighbours(const JoinSettings& join, uint32_t rank, uint
         !json.contains("memory") || !json["memory"].is_boolean() || !json.contains("job") ||
         !json["job"].is_string())
       return fail(ErrorKind::corrupt,
-                  fmt::format("what rank {} told about its host makes no sense: start all ranks "
+                  fmt::format("what rank {} said about its host is malformed: start all ranks "
                               "with the same version of foreload",
                               other));
     if (other == 0) neighbours.job = json["job"].get<std::string>();

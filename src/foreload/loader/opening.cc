@@ -142,11 +142,11 @@ std::string shared_folder(const DiskBudget& disk, const DiskSharing& sharing, bo
     theirs += other.bytes();
   }
   const std::string left =
-      !used ? "too little, so this one does without"
-            : fmt::format("{}, which it fills on its own", format_bytes(sharing.budget));
+      !used ? "too little is left, so this loader goes without it"
+            : fmt::format("this loader fills the other {}", format_bytes(sharing.budget));
   return fmt::format(
-      "the disk cache {} is in use by {}, with which nothing is shared: all is read again, and of "
-      "the budget of {} the other's {} leave {}; {}",
+      "the disk cache {} is in use by {}: samples are not shared, so all are read again; of "
+      "the budget of {}, {} are taken, {}; {}",
       disk.folder.native(), own ? fmt::format("another loader of this process ({})", who) : who,
       format_bytes(disk.bytes), format_bytes(theirs), left,
       own ? "let loaders of a program share a foreload.Cache"
@@ -213,6 +213,7 @@ Result<void> Opening::find_samples() {
   FORELOAD_TRY(OpenedIndex opened, open_index(settings_, stats_, source_operations_));
   FORELOAD_CHECK(check_sizes(opened.index));
   root_ = opened.root;
+  stats_.start.root = opened.root;
   parts_.index = std::make_shared<const DatasetIndex>(std::move(opened.index));
   stats_.index_bytes = index().bytes();
   FORELOAD_TRY(sizes_, Sizes::of(index()));

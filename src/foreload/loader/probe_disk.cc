@@ -157,7 +157,8 @@ Result<DeviceProfile> probe_disk(const fs::path& folder, const ProbeSettings& se
     points.push_back({static_cast<double>(level), rate});
   }
   FORELOAD_TRY(device.curve, Curve::create(std::move(points)));
-  device.note = scratch.direct() ? "direct I/O" : "through the page cache, which may flatter it";
+  device.note =
+      scratch.direct() ? "direct I/O" : "through the page cache, which may make it look faster";
   device.measured_at = now_in_utc();
   return device;
 }

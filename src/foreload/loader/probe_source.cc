@@ -196,8 +196,8 @@ Result<DeviceProfile> probe_source(const fs::path& dataset, const ProbeSettings&
                     std::max(cpu_seconds() - cpu_before, 1e-6);
   FORELOAD_TRY(device.curve, Curve::create(std::move(points)));
   if (probe.rounds() > 1)
-    device.note =
-        fmt::format("samples were read {} times, so caches may flatter it", probe.rounds());
+    device.note = fmt::format("samples were read {} times, so caches may make it look faster",
+                              probe.rounds());
   device.measured_at = now_in_utc();
   return device;
 }

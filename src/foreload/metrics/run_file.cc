@@ -23,9 +23,10 @@ using Json = nlohmann::ordered_json;
 Result<Json> parse_object(const std::filesystem::path& file, std::string_view text) {
   Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) {
-    return fail(ErrorKind::invalid,
-                fmt::format("cannot write to run file {}: the record of {} bytes is no JSON object",
-                            file.native(), text.size()));
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("cannot write to run file {}: the record of {} bytes is not a JSON object",
+                    file.native(), text.size()));
   }
   return object;
 }

@@ -147,7 +147,7 @@ std::string MachineProfile::to_json() const {
 Result<MachineProfile> MachineProfile::from_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("foreload_profile")) {
-    return fail(ErrorKind::invalid, "this is no machine profile; `foreload probe` writes one");
+    return fail(ErrorKind::invalid, "it is not a machine profile; `foreload probe` writes one");
   }
   if (json["foreload_profile"] != kProfileVersion) {
     return fail(ErrorKind::invalid,

@@ -126,6 +126,7 @@ int outcome_of(const Error& error, foreload_taker why) noexcept {
   why.take(why.self, error.message.data(), error.message.size());
   switch (error.kind) {
     case ErrorKind::invalid:
+    case ErrorKind::unsupported:
       return FORELOAD_INVALID;
     case ErrorKind::corrupt:
       return FORELOAD_CORRUPT;

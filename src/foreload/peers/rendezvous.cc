@@ -149,8 +149,8 @@ class PartOfRendezvous final : public Rendezvous {
 Result<void> check_sizes(const std::string& key, size_t value_bytes) {
   if (!key.empty() && key.size() <= kMostKeyBytes && value_bytes <= kMostValueBytes) return {};
   return fail(ErrorKind::invalid,
-              fmt::format("cannot use a key of {} and a value of {} bytes in a rendezvous: 1 to {} "
-                          "and at most {} are allowed",
+              fmt::format("cannot use a key of {} and a value of {} bytes in a rendezvous: keys "
+                          "have 1 to {} bytes, values at most {}",
                           key.size(), value_bytes, kMostKeyBytes, kMostValueBytes));
 }
 
@@ -174,7 +174,7 @@ Result<std::string> get_in_pieces(Rendezvous& rendezvous, const std::string& key
   const auto deadline = Clock::now() + timeout;
   const auto nonsense = [&key] {
     return fail(ErrorKind::corrupt,
-                fmt::format("the entry {} of the rendezvous makes no sense: give each job a "
+                fmt::format("the entry {} of the rendezvous is malformed: give each job a "
                             "rendezvous of its own, and all ranks the same version of foreload",
                             key));
   };
@@ -215,13 +215,13 @@ Result<std::vector<std::string>> exchange(Rendezvous& rendezvous, const std::str
     if (got.error().kind != ErrorKind::cancelled) return tl::unexpected(std::move(got).error());
     const auto missing = look_who_is_missing(rendezvous, subject, ranks);
     return missing_ranks(subject, rank, ranks, timeout,
-                         missing.empty() ? "what rank 0 gathers is" : which_ranks(missing));
+                         missing.empty() ? "the answer of rank 0 is" : which_ranks(missing));
   }
   if (got->starts_with('-')) return missing_ranks(subject, rank, ranks, timeout, got->substr(1));
   std::vector<std::string> values(ranks);
   if (got->empty() || !split_values(std::string_view(*got).substr(1), values))
     return fail(ErrorKind::corrupt,
-                fmt::format("what rank 0 gathered as {} makes no sense: give all ranks the same "
+                fmt::format("the list of {} from rank 0 is malformed: give all ranks the same "
                             "number of ranks and the same version of foreload",
                             subject));
   return values;

@@ -40,7 +40,7 @@ inline tl::unexpected<Error> cannot_put(const std::string& key) {
   return fail(ErrorKind::invalid,
               "cannot put " + key +
                   " into the rendezvous: it is there already, or the rendezvous "
-                  "is full. Start every attempt afresh");
+                  "is full. Give every run another port, folder or name of the job");
 }
 
 // All of a frame but its value, which may be long and wanted by many.

@@ -86,8 +86,10 @@ Result<JobSecret> read_secret(const std::filesystem::path& file) {
   if (fd < 0 || ::fstat(fd, &about) != 0) {
     const int error = errno;
     if (fd >= 0) ::close(fd);
-    return fail(ErrorKind::unreadable, fmt::format("cannot read the job's secret from {}: {}",
-                                                   file.string(), std::strerror(error)));
+    return fail(
+        ErrorKind::unreadable,
+        fmt::format("cannot read the job's secret from {}: {}. Check the path and its permissions",
+                    file.string(), std::strerror(error)));
   }
   char text[256] = "";
   const bool regular = S_ISREG(about.st_mode);

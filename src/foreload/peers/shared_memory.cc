@@ -123,8 +123,8 @@ class UnixSharedMemory final : public SharedMemory {
       const int error = errno;
       if (readable >= 0) ::close(readable);
       return fail(ErrorKind::unreadable,
-                  fmt::format("cannot share memory with other ranks on this host: {}. It must be a "
-                              "memfd that may be sealed",
+                  fmt::format("cannot share memory with other ranks on this host: {}. The memory "
+                              "must be a memfd that allows seals",
                               std::strerror(error)));
     }
     int before = -1;
@@ -159,11 +159,10 @@ class UnixSharedMemory final : public SharedMemory {
 
  private:
   static tl::unexpected<Error> foreign(uint32_t rank, const char* why) {
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("cannot use the memory that answers for rank {} on this host: {}. Run all "
-                    "ranks of a job as one user and with the same version of foreload",
-                    rank, why));
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot use the shared memory of rank {} on this host: {}. Run all "
+                            "ranks of a job as one user and with the same version of foreload",
+                            rank, why));
   }
   static Result<SharedDescriptor> checked(uint32_t rank, SharedDescriptor memory) {
     // A file that may shrink would kill whoever has it mapped.
@@ -177,7 +176,8 @@ class UnixSharedMemory final : public SharedMemory {
   static tl::unexpected<Error> nothing_from(uint32_t rank) {
     return fail(
         ErrorKind::cancelled,
-        fmt::format("rank {} did not give its memory in time; it is read over the network", rank));
+        fmt::format("rank {} did not share its memory in time; its samples come over the network",
+                    rank));
   }
   // Waits until somebody listens there.
   Result<SharedDescriptor> connect(uint32_t rank, Clock::time_point deadline) const {
@@ -286,9 +286,11 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::open(const std::string& job,
                       "number and every job its own name",
                       rank));
     }
-    return fail(ErrorKind::unreadable,
-                fmt::format("cannot open the Unix socket of rank {} for shared memory: {}", rank,
-                            std::strerror(error)));
+    return fail(
+        ErrorKind::unreadable,
+        fmt::format("cannot open the Unix socket of rank {} for shared memory: {}. Raise the "
+                    "limit of open files, or allow Unix sockets in the container",
+                    rank, std::strerror(error)));
   }
   return std::make_unique<UnixSharedMemory>(job, fd, std::move(gone));
 }

@@ -147,7 +147,7 @@ class TcpClient final : public peers::RendezvousClient {
         case FrameState::complete:
           return answer;
         case FrameState::garbage:
-          return broken("what answers there is no rendezvous of foreload");
+          return broken("another program than foreload answers there");
         case FrameState::incomplete:
           break;
       }

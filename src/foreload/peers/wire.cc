@@ -147,7 +147,7 @@ Result<WireMessage> parse_message(std::span<const std::byte> header) {
   uint8_t kind = 0, length = 0;
   start.field(magic), start.field(version), start.field(kind), start.field(length);
   start.field(zero);
-  if (magic != kMagic) return refused("it is none of foreload's");
+  if (magic != kMagic) return refused("it is not a message of foreload");
   // Before anything else: another version may be laid out in another way from here on.
   if (version != kWireVersion) {
     return refused(fmt::format("version {}, this is version {}", version, kWireVersion));

@@ -175,10 +175,12 @@ Result<bool> make_folder(const fs::path& folder, const PhotoSetSettings& setting
       static_cast<double>(settings.count) * static_cast<double>(settings.mean_bytes);
   if (!error && needed > static_cast<double>(room.available)) {
     if (made) fs::remove(folder, error);
-    return fail(ErrorKind::unreadable,
-                fmt::format("cannot make {} photos of {} in {}: it has room for {} only",
-                            format_count(settings.count), format_bytes(settings.mean_bytes),
-                            folder.native(), format_bytes(room.available)));
+    return fail(
+        ErrorKind::unreadable,
+        fmt::format("cannot make {} photos of {} in {}: it has room for {} only; make fewer "
+                    "or smaller ones, or choose another folder",
+                    format_count(settings.count), format_bytes(settings.mean_bytes),
+                    folder.native(), format_bytes(room.available)));
   }
   return made;
 }

@@ -43,11 +43,11 @@ class FileDescriptor {
 // without any check.
 
 const char* flaw_in_header(std::span<const std::byte> bytes) {
-  if (bytes.size() < sizeof(IndexHeader)) return "it is cut short";
+  if (bytes.size() < sizeof(IndexHeader)) return "it is truncated";
   const auto& header = *reinterpret_cast<const IndexHeader*>(bytes.data());
   if (header.header_checksum != header_checksum(header)) return "checksum mismatch in the header";
-  if (header.file_bytes > bytes.size()) return "it is cut short";
-  if (header.file_bytes < bytes.size()) return "there are bytes behind its end";
+  if (header.file_bytes > bytes.size()) return "it is truncated";
+  if (header.file_bytes < bytes.size()) return "it is longer than its header says";
   if (header.body_checksum != checksum64(bytes.subspan(sizeof(IndexHeader)))) {
     return "checksum mismatch";
   }
@@ -68,7 +68,7 @@ const char* flaw_in_sections(const IndexHeader& header) {
   // Everything counted takes at least a byte, so beyond this no sum of counts can overflow.
   for (uint64_t count : {header.objects, header.samples, header.parts, header.part_names,
                          header.classes, header.folders}) {
-    if (count > size) return "it counts more than it has room for";
+    if (count > size) return "its header counts more entries than the file can hold";
   }
   if (header.objects > UINT32_MAX) return "it has too many objects";
   if (header.samples == 0) return "it has no samples";
@@ -81,7 +81,7 @@ const char* flaw_in_sections(const IndexHeader& header) {
   }
   const bool plain = (header.flags & kIndexPlain) != 0;
   if (plain && (header.samples != header.objects || header.parts != 0)) {
-    return "its samples are not its objects";
+    return "its counts of samples, objects and parts contradict each other";
   }
   using enum IndexSection;
   const bool right =
@@ -124,36 +124,38 @@ const char* flaw_in_contents(const Storage& storage) {
   using enum IndexSection;
   const uint64_t names_bytes = header.place(names).bytes;
   for (uint64_t block = 0; block <= header.objects / kNameBlock; ++block) {
-    if (storage.name_bases[block] > names_bytes) return "a name lies outside the names";
+    if (storage.name_bases[block] > names_bytes)
+      return "a file name lies outside the section of names";
   }
   if (!fills_text(header.objects, names_bytes,
                   [&storage](uint64_t i) { return storage.name_place(i); })) {
-    return "a name lies outside the names";
+    return "a file name lies outside the section of names";
   }
   if (!table_fills(storage.part_names, header.part_names, header.place(part_names)) ||
       !table_fills(storage.class_names, header.classes, header.place(class_names)) ||
       !table_fills(storage.folder_names, header.folders, header.place(folder_names))) {
-    return "a name lies outside its table";
+    return "the name of a part, class or folder lies outside its section";
   }
   for (uint64_t i = 0; header.classes > 0 && i < header.samples; ++i) {
-    if (storage.labels[i] >= header.classes) return "a label has no class";
+    if (storage.labels[i] >= header.classes)
+      return "the label of a sample is not among its classes";
   }
   if (storage.plain) return nullptr;
 
   const uint64_t* first = storage.first_parts;
-  if (first[0] != 0 || first[header.samples] != header.parts) return "a part has no sample";
+  if (first[0] != 0 || first[header.samples] != header.parts) return "a part belongs to no sample";
   for (uint64_t i = 0; i < header.samples; ++i) {
     // Checked against the end as well: the order of what comes later is not known yet.
     if (first[i] >= first[i + 1] || first[i + 1] > header.parts) return "a sample has no parts";
     uint64_t sample_size = 0;
     for (uint64_t p = first[i]; p < first[i + 1]; ++p) {
       const StoredPart& part = storage.parts[p];
-      if (part.object >= header.objects) return "a part has no object";
+      if (part.object >= header.objects) return "a part lies in an object that does not exist";
       if (part.name >= header.part_names) return "a part has no name";
       if (part_flaw(part.offset, part.length, storage.object_sizes[part.object]) != nullptr) {
         return "a part lies outside its object";
       }
-      if (!add_length(sample_size, part.length)) return "a sample is above 2^64 - 1 bytes";
+      if (!add_length(sample_size, part.length)) return "a sample is larger than 2^64 - 1 bytes";
     }
   }
   return nullptr;

@@ -28,8 +28,8 @@ Result<void> check(const Job& job, const Sizes& sizes) {
   if (job.epochs == 0) return refuse("a job needs at least one epoch");
   if (job.batching.batch_size == 0) return refuse("a batch needs at least one sample");
   if (job.start > sizes.samples())
-    return refuse(
-        fmt::format("cannot start after {} samples: an epoch has {}", job.start, sizes.samples()));
+    return refuse(fmt::format("cannot start after {} samples: an epoch has {}; start within it",
+                              job.start, sizes.samples()));
   if (job.order == OrderKind::given)
     return refuse("a job cannot be planned ahead with a given order: use a seeded one");
   const Sharding whole{sizes.samples(), job.ranks, Pad::repeat, 0};
@@ -46,7 +46,7 @@ Result<void> check(const Job& job, const Sizes& sizes) {
     return refuse(fmt::format("{} epochs of {} bytes do not fit 64 bits: plan fewer epochs", epochs,
                               sizes.total()));
   if (!job.held.empty() && job.placement != PlacementKind::cover)
-    return refuse("samples already held are only kept by the placement 'cover'");
+    return refuse("samples already held need the placement 'cover': use it, or leave held out");
   return {};
 }
 

@@ -157,7 +157,7 @@ std::string to_text(const Plan& plan, const SummaryOptions& options) {
   line("  {:<20}{:>6.1f} %", "source", 100 * summary.source_read_fraction);
   text += '\n';
   const uint64_t bound = traffic.source_bytes_lower_bound;
-  line("{:<13}{} in all; no cache of this size can do with less than {}{}", "source",
+  line("{:<13}{} in all, at least {} with caches of this size{}", "source",
        format_bytes(traffic.source_bytes()), format_bytes(bound),
        bound == 0 ? "" : fmt::format(" (x {:.4f})", share(traffic.source_bytes(), bound)));
   if (options.rate) {
@@ -174,9 +174,9 @@ std::string to_text(const Plan& plan, const SummaryOptions& options) {
   add_histogram(text, plan);
   text += '\n';
   if (job.placement == PlacementKind::computed)
-    line("{:<13}expected shares; owners are computed, nobody counted who reads what", "note");
+    line("{:<13}shares are expected values: with computed owners, reads are not counted", "note");
   else if (traffic.counted_epochs < plan.epochs())
-    line("{:<13}{} of {} epochs were counted, the rest is taken to be alike", "note",
+    line("{:<13}{} of {} epochs were counted, the others are assumed to be the same", "note",
          traffic.counted_epochs, plan.epochs());
   line("{:<13}in {:.2f} s, peak memory {}, digest {}", "planned", options.plan_seconds,
        format_bytes(summary.peak_rss_bytes), plan.digest().hex());

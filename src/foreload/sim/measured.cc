@@ -74,10 +74,11 @@ Result<MeasuredRun> measured_run(const std::filesystem::path& file) {
   }
   if (computing > 0) run.compute_rate = computed / computing;
   if (!header || epochs == 0)
-    return fail(ErrorKind::invalid,
-                fmt::format("{} is no run file with at least one epoch; `foreload read --run-file` "
-                            "writes one",
-                            file.native()));
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("{} is not a run file with at least one epoch; `foreload read --run-file` "
+                    "writes one",
+                    file.native()));
   return run;
 }
 

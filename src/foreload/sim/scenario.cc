@@ -248,7 +248,7 @@ Result<void> ScenarioFile::set(std::string_view key, std::string_view value) {
     const std::string part(rest.substr(0, dot));
     if (part.empty())
       return fail(ErrorKind::invalid,
-                  fmt::format("'{}' is no key: write it like cluster.tiers.0.capacity", key));
+                  fmt::format("'{}' is not a key: write it like cluster.tiers.0.capacity", key));
     if (at->is_array()) {
       size_t i = 0;
       const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), i);
@@ -258,12 +258,16 @@ Result<void> ScenarioFile::set(std::string_view key, std::string_view value) {
         }
       }
       if (i >= at->size())
-        return fail(ErrorKind::invalid, fmt::format("'{}': the list has {} entries, none is '{}'",
+        return fail(ErrorKind::invalid, fmt::format("'{}': the list has {} entries, none is '{}'; "
+                                                    "give a number from 0 on, or a name",
                                                     key, at->size(), part));
       at = &(*at)[i];
     } else {
       if (!at->is_object() && !at->is_null())
-        return fail(ErrorKind::invalid, fmt::format("'{}': there is nothing inside a value", key));
+        return fail(
+            ErrorKind::invalid,
+            fmt::format("'{}': there is a value before '{}', which has no keys; leave '{}' out",
+                        key, part, part));
       at = &(*at)[part];
     }
     if (dot == rest.npos) break;

@@ -73,7 +73,8 @@ class ListReader {
   }
 
   Result<FileList> read(const std::vector<std::string>& paths) {
-    if (paths.empty()) return fail(ErrorKind::invalid, "cannot use a data set without files");
+    if (paths.empty())
+      return fail(ErrorKind::invalid, "cannot use a data set without files: give at least one");
     for (size_t number = 0; number < paths.size(); ++number) {
       if (paths[number].find('\0') != std::string::npos)
         return flaw(number, "its path holds a zero byte");
@@ -106,11 +107,11 @@ class ListReader {
       const std::string_view text = line.substr(tab + 1);
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
       if (error != std::errc() || end != text.data() + text.size())
-        return flaw(number, fmt::format("'{}' is no label: write a whole number from 0 to {} "
+        return flaw(number, fmt::format("'{}' is not a label: write a whole number from 0 to {} "
                                         "behind the tab, or no tab",
                                         text, UINT32_MAX));
       line = line.substr(0, tab);
-      if (line.empty()) return flaw(number, "there is no path before the tab");
+      if (line.empty()) return flaw(number, "there is no path before the tab; write one");
     }
     return add_path(line, label, number);
   }
@@ -135,12 +136,13 @@ class ListReader {
     bool named = absolute;
     for (const fs::path& step : fs::path(text)) {
       if (step == ".." && named)
-        return flaw(line,
-                    fmt::format("'{}' goes up behind a name: write the path without it", text));
+        return flaw(
+            line,
+            fmt::format("'{}' has .. after the name of a folder: write the path without ..", text));
       if (step != ".." && step != ".") named = true;
     }
     whole = fs::path(whole).lexically_normal().native();
-    if (whole.ends_with('/')) return flaw(line, fmt::format("'{}' is a folder, not a file", text));
+    if (whole.ends_with('/')) return flaw(line, fmt::format("'{}' is a folder; name a file", text));
     return whole;
   }
 
@@ -181,7 +183,8 @@ Result<FileList> file_list_of(const std::vector<std::string>& paths) {
   const fs::path folder = fs::current_path(error);
   if (error)
     return fail(ErrorKind::unreadable,
-                fmt::format("cannot find the working folder: {}", error.message()));
+                fmt::format("cannot find the working folder: {}; change to one that exists",
+                            error.message()));
   FORELOAD_TRY(FileList files, ListReader({}, folder.native()).read(paths));
   Digester digester;
   for (const std::string& path : paths) digester.add(std::string_view(path));

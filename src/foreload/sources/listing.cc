@@ -203,10 +203,11 @@ std::optional<Error> Lister::read_folder(Folder& folder, const std::atomic<bool>
   folder.time = nanoseconds(status.st_mtim.tv_sec, static_cast<uint64_t>(status.st_mtim.tv_nsec));
   for (const Folder* above = folder.parent; above != nullptr; above = above->parent) {
     if (above->device != folder.device || above->inode != folder.inode) continue;
-    return Error{ErrorKind::invalid,
-                 fmt::format("cannot list folder {}: it leads back to {}, in which it lies, so the "
-                             "listing would never end; remove the link",
-                             full_path, above->path.empty() ? root_ : join(root_, above->path))};
+    return Error{
+        ErrorKind::invalid,
+        fmt::format("cannot list folder {}: it leads back to {}, a folder above it, so the "
+                    "listing would never end; remove the link",
+                    full_path, above->path.empty() ? root_ : join(root_, above->path))};
   }
   while (!cancelled) {
     errno = 0;

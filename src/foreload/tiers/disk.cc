@@ -38,8 +38,8 @@ Result<void> check(const DiskSettings& settings) {
   }
   if (settings.budget < kLeastBudget) {
     return fail(ErrorKind::invalid,
-                fmt::format("cannot open disk cache {}: a budget of {} holds nothing; give it at "
-                            "least {}, or no disk cache",
+                fmt::format("cannot open disk cache {}: a budget of {} is too small for samples; "
+                            "give it at least {}, or leave it out",
                             settings.folder.native(), format_bytes(settings.budget),
                             format_bytes(kLeastBudget)));
   }

@@ -33,9 +33,11 @@ using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;  // begin and end
 // The ranges that places take, in ascending order.
 Result<Ranges> check_places(uint64_t samples, uint64_t budget, std::span<const ArenaPlace> places) {
   if (samples >= kMostSamples) {
-    return fail(ErrorKind::invalid,
-                fmt::format("cannot keep samples of {} in memory: at most {} are possible",
-                            format_count(samples), format_count(kMostSamples - 1)));
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("cannot keep a data set of {} samples in memory: at most {} are possible; "
+                    "set the memory budget to 0",
+                    format_count(samples), format_count(kMostSamples - 1)));
   }
   Ranges ranges;
   ranges.reserve(places.size());
@@ -44,7 +46,8 @@ Result<Ranges> check_places(uint64_t samples, uint64_t budget, std::span<const A
     const char* wrong = nullptr;
     if (place.sample >= samples) wrong = "is not in the data set";
     if (i > 0 && place.sample <= places[i - 1].sample) wrong = "is out of order";
-    if (place.offset > budget || place.size > budget - place.offset) wrong = "leaves the arena";
+    if (place.offset > budget || place.size > budget - place.offset)
+      wrong = "ends outside of the tier";
     if (wrong != nullptr) {
       return fail(ErrorKind::invalid,
                   fmt::format("cannot place sample {} at {} ({} bytes) in a memory tier of {}: it "

@@ -21,14 +21,14 @@ using namespace memory_layout;
 const char* what_is_wrong(const Header& header, uint64_t file_bytes, uint64_t samples,
                           const Digest& plan) {
   constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max();
-  if (header.magic != kMagic) return "it is no memory cache";
+  if (header.magic != kMagic) return "it is not a memory cache";
   if (header.version != kVersion) return "another version of foreload wrote it";
   if (Digest{header.plan_high, header.plan_low} != plan || header.samples != samples)
     return "it was made for another plan";
   if (header.samples > kMost || header.entries > kMost ||
       layout_of(header.samples, header.entries).arena > file_bytes ||
       header.arena_bytes > file_bytes - layout_of(header.samples, header.entries).arena)
-    return "its parts do not fit into it";
+    return "it is smaller than its header says";
   return nullptr;
 }
 

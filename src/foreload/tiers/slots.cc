@@ -172,8 +172,8 @@ Result<TakenSlots> take_slots(const fs::path& folder, uint32_t member, uint32_t 
   }
   if (slots.empty()) {
     return fail(ErrorKind::unreadable,
-                fmt::format("cannot use disk cache folder {}: none of its parts is free; choose "
-                            "another folder",
+                fmt::format("cannot use disk cache folder {}: all of its sub-folders are in use "
+                            "by other processes or hold files of others; choose another folder",
                             folder.native()));
   }
   for (const uint32_t number : left) {

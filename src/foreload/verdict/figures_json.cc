@@ -98,8 +98,9 @@ class Taker {
 };
 
 auto refuse(const std::string& key) {
-  return fail(ErrorKind::invalid,
-              fmt::format("cannot read figures of an epoch: '{}' is not what it should be", key));
+  return fail(ErrorKind::invalid, fmt::format("cannot read figures of an epoch: '{}' is unknown or "
+                                              "has a wrong value; give what epoch_stats() gives",
+                                              key));
 }
 
 Result<void> take_stages(const Json& stages, EpochFigures& figures) {

@@ -45,8 +45,9 @@ Result<void> CudaDriver::check(int status, const char* doing) const {
   if (status == kOk) return {};
   const char* text = nullptr;
   error_text(status, &text);
-  return fail(ErrorKind::unreadable, fmt::format("the GPU failed {}: {} (CUDA error {})", doing,
-                                                 text == nullptr ? "unknown" : text, status));
+  return fail(ErrorKind::unreadable,
+              fmt::format("the GPU failed at {}: {} (CUDA error {}); decode on the CPU", doing,
+                          text == nullptr ? "unknown" : text, status));
 }
 
 }  // namespace foreload::gpu

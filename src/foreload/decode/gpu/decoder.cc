@@ -112,10 +112,10 @@ Result<void> Decoder::start(const DecoderSettings& settings) {
   FORELOAD_TRY(nvjpeg_, NvJpeg::load(settings.nvjpeg));
   FORELOAD_TRY(const Nvrtc nvrtc, Nvrtc::load(settings.nvrtc));
   int device = 0;
-  FORELOAD_CHECK(cuda_.check(cuda_.get_device(&device, settings.device), "to be found"));
-  FORELOAD_CHECK(cuda_.check(cuda_.retain_context(&context_, device), "to be opened"));
+  FORELOAD_CHECK(cuda_.check(cuda_.get_device(&device, settings.device), "finding the device"));
+  FORELOAD_CHECK(cuda_.check(cuda_.retain_context(&context_, device), "opening the device"));
   device_ = device;
-  FORELOAD_CHECK(cuda_.check(cuda_.use_context(context_), "to be used"));
+  FORELOAD_CHECK(cuda_.check(cuda_.use_context(context_), "using the device"));
   int major = 0, minor = 0;
   cuda_.get_attribute(&major, CudaDriver::kMajorAttribute, device);
   cuda_.get_attribute(&minor, CudaDriver::kMinorAttribute, device);
@@ -176,8 +176,10 @@ void Decoder::close() {
 
 Result<std::shared_ptr<Decoder::Job>> Decoder::submit(const PackedBatch& batch, void* copies) {
   auto job = std::make_shared<Job>(batch);
-  FORELOAD_CHECK(cuda_.check(cuda_.create_event(&job->copied, CudaDriver::kNoTiming), "an event"));
-  FORELOAD_CHECK(cuda_.check(cuda_.create_event(&job->decoded, CudaDriver::kNoTiming), "an event"));
+  FORELOAD_CHECK(
+      cuda_.check(cuda_.create_event(&job->copied, CudaDriver::kNoTiming), "making an event"));
+  FORELOAD_CHECK(
+      cuda_.check(cuda_.create_event(&job->decoded, CudaDriver::kNoTiming), "making an event"));
   FORELOAD_CHECK(cuda_.check(cuda_.record_event(job->copied, copies), "recording an event"));
   {
     const std::lock_guard lock(mutex_);
@@ -236,8 +238,8 @@ Result<void> Decoder::make_room(uint64_t bytes) {
   room_ = reinterpret_cast<DeviceAddress>(device_memory_->take(bytes));
   room_bytes_ = room_ == 0 ? 0 : bytes;
   if (room_ != 0) return {};
-  return fail(ErrorKind::invalid, fmt::format("no {} of device memory for images: leave more to "
-                                              "foreload, or decode on the CPU",
+  return fail(ErrorKind::invalid, fmt::format("cannot get {} of GPU memory for images: leave more "
+                                              "of it free, or decode on the CPU",
                                               format_bytes(bytes)));
 }
 
@@ -312,9 +314,10 @@ Result<void> Decoder::decode_files(const std::vector<Parcel>& parcels,
   }
   if (status == NvJpeg::kOk) return {};
   begun_for_ = 0;
-  return fail(ErrorKind::invalid,
-              fmt::format("nvJPEG cannot decode a batch with {} images for it (status {})",
-                          parcels.size(), status));
+  return fail(
+      ErrorKind::invalid,
+      fmt::format("nvJPEG cannot decode a batch of {} images (status {}): decode on the CPU",
+                  parcels.size(), status));
 }
 
 Result<void> Decoder::resize(const Job& job, const std::vector<ResizeItem>& items,

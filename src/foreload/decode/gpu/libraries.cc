@@ -63,7 +63,8 @@ Result<Nvrtc> Nvrtc::load(const std::string& path) {
 Result<std::string> Nvrtc::compile(const char* source, const std::string& architecture) const {
   void* program = nullptr;
   if (create(&program, source, "foreload.cu", 0, nullptr, nullptr) != 0)
-    return fail(ErrorKind::invalid, "NVRTC takes no program: install another one");
+    return fail(ErrorKind::invalid,
+                "NVRTC cannot make a program: install a newer one, or decode on the CPU");
   const std::string target = "--gpu-architecture=" + architecture;
   // Weights are Pillow's to the last bit: no multiply-adds that the source does not spell out.
   const std::array<const char*, 2> options{target.c_str(), "--fmad=false"};
@@ -81,8 +82,10 @@ Result<std::string> Nvrtc::compile(const char* source, const std::string& archit
   }
   destroy(&program);
   if (made.empty()) {
-    return fail(ErrorKind::invalid,
-                fmt::format("NVRTC cannot compile for {}: {}", architecture, said.c_str()));
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("NVRTC cannot compile for {}, so install a newer one, or decode on the CPU: {}",
+                    architecture, said.c_str()));
   }
   return made;
 }

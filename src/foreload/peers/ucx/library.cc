@@ -78,7 +78,7 @@ Result<void> open_library(const std::filesystem::path& folder,
   table.ucp_get_version(&table.major, &table.minor, &release);
   if (table.major != kOldestMajor || table.minor < kOldestMinor)
     return fail(ErrorKind::invalid,
-                fmt::format("the UCX library {} has version {}.{}, which will not do. {}",
+                fmt::format("the UCX library {} has version {}.{}, which foreload cannot use. {}",
                             file_of(ucp), table.major, table.minor, kRemedy));
   opened = table;
   return {};

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who makes the batches of a data set that foreload does not read itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from foreload._blobs import BlobMaker
+from foreload._calls import CallMaker
+from foreload._datasets import Samples
+from foreload._list_core import ListCore, Maker
+from foreload._rows import rows_of
+from foreload._samplers import OrderSampler
+from foreload._stream_core import StreamCore
+from foreload._workers import WorkerMaker
+
+
+@dataclass(frozen=True)
+class PythonData:
+    """A data set and what its user says about the processes that call it."""
+
+    samples: Samples
+    collate_fn: Callable[[Any], Any] | None
+    single: bool  # samples, not batches
+    seed: int
+    workers: int
+    ahead: int  # batches for each worker
+    worker_init_fn: Callable[[int], object] | None
+    context: Any
+
+
+def core_of(
+    data: PythonData,
+    order: OrderSampler,
+    batch_size: int | None,
+    drop_last: bool,
+    epochs: int | None,
+    given_lists: bool,
+) -> ListCore | StreamCore:
+    """What stands in the engine's place."""
+    if data.samples.stream:
+        return StreamCore(
+            data.samples.dataset,
+            data.collate_fn,
+            batch_size,
+            drop_last,
+            data.seed,
+            data.workers,
+            data.ahead,
+            data.worker_init_fn,
+            data.context,
+            order.rank,
+            order.num_replicas,
+        )
+    return ListCore(_maker(data), order, batch_size or 1, drop_last, epochs, given_lists)
+
+
+def _maker(data: PythonData) -> Maker:
+    samples = data.samples
+    if samples.blobs is not None:
+        return BlobMaker(samples.blobs, samples.count or 0)
+    rows = None if data.collate_fn is not None else rows_of(samples.dataset, data.single)
+    if rows is not None:
+        return rows
+    if data.workers == 0:
+        return CallMaker(samples.dataset, data.collate_fn, data.single, data.seed)
+    return WorkerMaker(
+        samples.dataset,
+        data.collate_fn,
+        data.single,
+        data.seed,
+        data.workers,
+        data.ahead,
+        data.worker_init_fn,
+        data.context,
+    )

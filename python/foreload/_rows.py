@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data sets that are rows in memory or in mapped files: C++ gathers their batches.
+
+These are torch's TensorDataset and Subsets of it, arrays and tensors, tuples and dicts of columns,
+and lists of arrays. What a class of the user's own does is never bypassed: it is no rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foreload import _core
+from foreload._collate import default_convert
+from foreload._list_core import Wanted
+from foreload._row_columns import (
+    Column,
+    Dense,
+    Picked,
+    address_of,
+    column_of,
+    column_of_list,
+    is_array,
+    is_tensor,
+)
+
+Integers = npt.NDArray[np.int64]
+
+# Batches are gathered ahead within these bytes, but always two and never more than eight.
+AHEAD_BYTES = 64 << 20
+FEWEST_AHEAD, MOST_AHEAD = 2, 8
+
+
+class RowMaker:
+    """Makes batches of rows, as `foreload._list_core.Maker` says.
+
+    Args:
+        columns: What a sample consists of.
+        put_together: Makes a batch of a list that has one entry for each column.
+        sample: Gives one sample as the data set does.
+        single: Whether the loop gets samples instead of batches.
+        mapping: Numbers of the rows, where the data set is a selection of them.
+    """
+
+    finished = True
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        put_together: Callable[[list[Any]], Any],
+        sample: Callable[[int], Any],
+        single: bool = False,
+        mapping: Integers | None = None,
+    ) -> None:
+        self._columns = list(columns)
+        self._put_together = put_together
+        self._sample = sample
+        self._single = single
+        self._mapping = mapping
+        self._rows = len(self._columns[0])
+        self._dense = [column for column in self._columns if isinstance(column, Dense)]
+        self._picked = len(self._dense) < len(self._columns)
+        self._finishes = any(column.finish is not None for column in self._dense)
+        self._gatherer: _core.RowGatherer | None = None
+        if self._dense and not single:
+            cores = [column.core for column in self._dense]
+            memory = [column.memory for column in self._dense]
+            self._gatherer = _core.RowGatherer(cores, memory)
+        self._sized_for = 0  # rows of a batch that `ahead` was computed for
+        self.ahead = FEWEST_AHEAD if self._gatherer is not None else 0
+        self._own = [0.0, 0.0]  # seconds, and CPU seconds, of the loop's thread
+        self.seconds = 0.0
+        self.cpu_seconds = 0.0
+
+    @property
+    def native(self) -> bool:
+        """Whether C++ copies everything."""
+        return not self._picked
+
+    def __len__(self) -> int:
+        return self._rows if self._mapping is None else len(self._mapping)
+
+    def sample(self, index: int) -> Any:
+        """One sample as the data set gives it."""
+        return self._sample(index if self._mapping is None else int(self._mapping[index]))
+
+    def of(self, indices: Sequence[int] | Integers) -> RowMaker:
+        """The same data set with these samples of it alone."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        chosen = np.where(chosen < 0, chosen + len(self), chosen)
+        mapping = chosen if self._mapping is None else self._mapping[chosen]
+        return RowMaker(self._columns, self._put_together, self._sample, self._single, mapping)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the number of samples, what rows are like, and the first and the last one."""
+        digest = hashlib.sha256(len(self).to_bytes(8, "little"))
+        ends = np.array([0, len(self) - 1] if len(self) else [], dtype=np.int64)
+        numbers = ends if self._mapping is None else self._mapping[ends]
+        for column in self._columns:
+            digest.update(column.described.encode())
+            if isinstance(column, Picked):
+                for number in numbers.tolist():
+                    digest.update(column.bytes_of(number))
+                continue
+            raw = np.empty(len(numbers) * column.core.row_bytes, np.uint8)
+            one = _core.RowGatherer([column.core], column.memory)
+            one.submit(numbers, [address_of(raw)], raw).take()
+            digest.update(raw.tobytes())
+        return digest.hexdigest()[:32]
+
+    def submit(self, wanted: Wanted) -> Any:
+        """Begin to gather; the ticket is what came of that."""
+        rows = wanted.indices
+        if self._mapping is not None:
+            rows = self._mapping[rows]
+        if self._gatherer is None:
+            return None, rows
+        count = len(rows)
+        if count != self._sized_for:
+            self._size_for(count)
+        batch = [column.empty(count) for column in self._dense]
+        try:
+            gathered = self._gatherer.submit(rows, [address_of(each) for each in batch], batch)
+        except ValueError as error:  # belongs to this batch
+            return error, rows
+        return gathered, rows
+
+    def _size_for(self, count: int) -> None:
+        self._sized_for = count
+        size = max(1, count * sum(column.core.row_bytes for column in self._dense))
+        self.ahead = min(MOST_AHEAD, max(FEWEST_AHEAD, AHEAD_BYTES // size))
+
+    def take(self, ticket: Any, seconds: float | None) -> Any:
+        """The batch."""
+        gathered, rows = ticket
+        if isinstance(gathered, Exception):
+            raise gathered
+        if self._single:
+            return self._timed(lambda: default_convert(self._sample(int(rows[0]))))
+        dense: list[Any] = gathered.take(seconds) if gathered is not None else []
+        if self._picked or self._finishes:
+            return self._timed(lambda: self._put_together(self._finished(dense, rows)))
+        self._count()
+        return self._put_together(dense)
+
+    def _finished(self, dense: list[Any], rows: Integers) -> list[Any]:
+        gathered = iter(dense)
+        numbers = rows.tolist() if self._picked else []
+        made: list[Any] = []
+        for column in self._columns:
+            if isinstance(column, Picked):
+                made.append(column.pick(numbers))
+            else:
+                batch = next(gathered)
+                made.append(batch if column.finish is None else column.finish(batch))
+        return made
+
+    def _timed(self, function: Callable[[], Any]) -> Any:
+        begin, cpu_begin = time.perf_counter(), time.thread_time()
+        try:
+            return function()
+        finally:
+            self._own[0] += time.perf_counter() - begin
+            self._own[1] += time.thread_time() - cpu_begin
+            self._count()
+
+    def _count(self) -> None:
+        seconds, cpu = (0.0, 0.0) if self._gatherer is None else self._gatherer.times()
+        self.seconds, self.cpu_seconds = self._own[0] + seconds, self._own[1] + cpu
+
+    def drop(self, ticket: Any) -> None:
+        """Nothing more is copied."""
+        if isinstance(ticket[0], _core.GatheredRows):
+            ticket[0].drop()
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._gatherer is not None:
+            self._gatherer.close()
+
+
+def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
+    """Who makes the batches of a data set that is rows; None if it is something else.
+
+    Args:
+        dataset: Anything.
+        single: Whether the loop gets samples instead of batches.
+    """
+    torch_data: Any = sys.modules.get("torch.utils.data")
+    if torch_data is not None:
+        if type(dataset) is torch_data.TensorDataset:
+            return _columns(dataset.tensors, _as_it_is, dataset.__getitem__, single)
+        if type(dataset) is torch_data.Subset:
+            return _subset(dataset, single)
+    if is_array(dataset) or is_tensor(dataset):
+        column = column_of(dataset)
+        assert column is not None
+        return RowMaker([column], _the_only_one, dataset.__getitem__, single)
+    if type(dataset) is tuple:
+        return _tuple_rows(dataset, single)
+    if type(dataset) is dict:
+        return _dict_rows(dataset, single)
+    if type(dataset) is list:
+        column = column_of_list(dataset)
+        if column is not None:
+            return RowMaker([column], _the_only_one, dataset.__getitem__, single)
+    return None
+
+
+def _as_it_is(made: list[Any]) -> list[Any]:
+    return made
+
+
+def _the_only_one(made: list[Any]) -> Any:
+    return made[0]
+
+
+def _columns(
+    values: Sequence[Any],
+    put_together: Callable[[list[Any]], Any],
+    sample: Callable[[int], Any],
+    single: bool,
+) -> RowMaker | None:
+    """Columns of one length; None if one of them is none, or there are none."""
+    columns = [column_of(value) for value in values]
+    known = [column for column in columns if column is not None]
+    if not known or len(known) < len(columns):
+        return None
+    return RowMaker(known, put_together, sample, single)
+
+
+def _has_arrays(values: Sequence[Any]) -> bool:
+    return any(is_array(value) or is_tensor(value) for value in values)
+
+
+def _subset(dataset: Any, single: bool) -> RowMaker | None:
+    """A selection of rows."""
+    rows = rows_of(dataset.dataset, single)
+    if rows is None:
+        return None
+    indices = np.asarray(dataset.indices)
+    if len(indices) == 0:
+        return rows.of([])
+    return rows.of(indices) if indices.ndim == 1 and indices.dtype.kind in "iu" else None
+
+
+def _tuple_rows(dataset: tuple[Any, ...], single: bool) -> RowMaker | None:
+    """Columns, if all have one length; otherwise a tuple of samples, which is no rows."""
+    if not _has_arrays(dataset) or any(column_of(value) is None for value in dataset):
+        return None
+    if len({len(column) for column in dataset}) > 1:
+        return None
+    return _columns(
+        dataset, _as_it_is, lambda index: tuple(column[index] for column in dataset), single
+    )
+
+
+def _dict_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:
+    """Columns by name."""
+    names = list(dataset)
+    if not _has_arrays(list(dataset.values())) or not all(isinstance(name, str) for name in names):
+        return None
+    if any(column_of(value) is None for value in dataset.values()):
+        return None
+    lengths = {name: len(column) for name, column in dataset.items()}
+    if len(set(lengths.values())) > 1:
+        described = ", ".join(f"{name!r} {length:,}" for name, length in lengths.items())
+        raise ValueError(
+            f"the columns of a dict must have equally many rows, but they have {described}: cut "
+            "them to one length"
+        )
+    return _columns(
+        list(dataset.values()),
+        lambda made: dict(zip(names, made, strict=True)),
+        lambda index: {name: column[index] for name, column in dataset.items()},
+        single,
+    )
