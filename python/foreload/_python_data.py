@@ -41,7 +41,19 @@ def core_of(
 ) -> ListCore | StreamCore:
     """What stands in the engine's place."""
     if data.samples.stream:
-        return StreamCore(data)
+        return StreamCore(
+            data.samples.dataset,
+            data.collate_fn,
+            batch_size,
+            drop_last,
+            data.seed,
+            data.workers,
+            data.ahead,
+            data.worker_init_fn,
+            data.context,
+            order.rank,
+            order.num_replicas,
+        )
     return ListCore(_maker(data), order, batch_size or 1, drop_last, epochs, given_lists)
 
 

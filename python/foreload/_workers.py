@@ -126,7 +126,6 @@ class Crew:
                 os.lseek(file, 0, os.SEEK_SET)
                 message = message[: NUMBER.size]
             tasks = self._tasks[worker % len(self._tasks)]
-            self._waiting.register(tasks, select.POLLOUT)
             self._backlog.append((tasks, message, file))
             self._send()
         return number
@@ -134,13 +133,13 @@ class Crew:
     def take(self, number: int, seconds: float | None) -> Any:
         """What a task gives or raises; TimeoutError, after which it can be asked for again, if it
         takes longer than that. Ended is raised at the end of a stream."""
-        until = None if seconds is None else time.monotonic() + seconds
-        self._receive(0)
-        while self._broken is None and self._expected[number] is None:
-            left = None if until is None else until - time.monotonic()
-            if left is not None and left <= 0:
-                raise TimeoutError
-            self._receive(left)
+        try:
+            self._wait(number, seconds)
+        except TimeoutError:
+            raise
+        except BaseException:  # the program was interrupted
+            self._forget(number)
+            raise
         parcel = self._forget(number)
         if self._broken is not None or parcel is None:
             raise RuntimeError(self._broken)
@@ -152,6 +151,15 @@ class Crew:
         if parcel.kind == ERROR:
             raise value.error()
         return value
+
+    def _wait(self, number: int, seconds: float | None) -> None:
+        until = None if seconds is None else time.monotonic() + seconds
+        self._receive(0)
+        while self._broken is None and self._expected[number] is None:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError
+            self._receive(left)
 
     def drop(self, number: int) -> None:
         """Nobody waits for it any more."""
@@ -175,6 +183,7 @@ class Crew:
         for _ in range(self._count if self._apart else 1):
             here, there = _pair()
             self._tasks.append(here)
+            self._waiting.register(here, 0)
             theirs.append(there)
         forkserver = self._context.get_start_method() == "forkserver"
         # The server would keep what is blocked, and hand it on to processes that are not ours.
@@ -236,8 +245,7 @@ class Crew:
         self._backlog = left
         full = {tasks for tasks, _, _ in left}
         for tasks in self._tasks:
-            if tasks not in full:
-                self._waiting.modify(tasks, 0)
+            self._waiting.modify(tasks, select.POLLOUT if tasks in full else 0)
 
     def _receive(self, seconds: float | None) -> None:
         """Take in what has come, or wait so long for something."""
@@ -353,6 +361,8 @@ class WorkerMaker:
         self._workers = workers
         self._submitted = 0
         self._dataset = dataset
+        self.seconds = 0.0
+        self.cpu_seconds = 0.0
         # The batch that is taken is one of these: the others are made while the loop uses it.
         self.ahead = workers * ahead_per_worker + 1
         self._crew = Crew(
@@ -370,16 +380,6 @@ class WorkerMaker:
         """Of what is known without reading samples."""
         return fingerprint_of(self._dataset)
 
-    @property
-    def seconds(self) -> float:
-        """That batches took, of all workers together."""
-        return self._crew.seconds
-
-    @property
-    def cpu_seconds(self) -> float:
-        """Of these, CPU time."""
-        return self._crew.cpu_seconds
-
     def submit(self, wanted: Wanted) -> int:
         """Begin to make a batch."""
         worker, self._submitted = self._submitted % self._workers, self._submitted + 1
@@ -387,7 +387,11 @@ class WorkerMaker:
 
     def take(self, ticket: int, seconds: float | None) -> Any:
         """The batch, over the memory it was made in."""
-        return self._crew.take(ticket, seconds)
+        try:
+            return self._crew.take(ticket, seconds)
+        finally:
+            self.seconds = self._crew.seconds
+            self.cpu_seconds = self._crew.cpu_seconds
 
     def drop(self, ticket: int) -> None:
         """It is not made if that has not begun."""
