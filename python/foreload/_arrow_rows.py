@@ -30,12 +30,20 @@ class _Piece(NamedTuple):
 
 
 class Text(Picked):
-    """A column of strings or of bytes."""
+    """A column of strings or of bytes.
 
-    def __init__(self, column: Any) -> None:
+    Args:
+        column: A chunked array.
+        kind: What a row becomes, where that is not Python's str or bytes.
+        through_numpy: Whether zeros at the end are lost, as they are in numpy's strings.
+    """
+
+    def __init__(self, column: Any, kind: type | None = None, through_numpy: bool = False) -> None:
         super().__init__(lambda number: column[number].as_py(), len(column), str(column.type))
         pa: Any = sys.modules["pyarrow"]
 
+        self._kind = kind
+        self._through_numpy = through_numpy
         self._text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
         width = np.int64 if wide else np.int32
@@ -62,7 +70,9 @@ class Text(Picked):
             ends, data = self._pieces[piece]
             each = data[ends[place] : ends[place + 1]]
             made.append(str(each, "utf-8") if self._text else bytes(each))
-        return made
+        if self._through_numpy:
+            made = [each.rstrip("\0" if self._text else b"\0") for each in made]
+        return made if self._kind is None else [self._kind(each) for each in made]
 
 
 def _piece(array: Any) -> _Piece | None:
@@ -198,11 +208,14 @@ def plain(feature: Any) -> bool:
     )
 
 
-def column_like(column: Any, like: Any) -> Column | None:
+def column_like(column: Any, like: Any, through_numpy: bool) -> Column | None:
     """A column whose batches are like the given one, which the data set made; None if there is no
     such column."""
     if _is_text(column.type):
-        return Text(column) if column.null_count == 0 and isinstance(like, list) else None
+        if column.null_count > 0 or not isinstance(like, list):
+            return None
+        kind = type(like[0])
+        return Text(column, None if kind in (str, bytes) else kind, through_numpy)
     numbers = numbers_of(column)
     dtype = None if numbers is None else batch_dtype(numbers.dtype, scalar=False)
     if numbers is None or dtype is None:
@@ -291,7 +304,8 @@ def native_columns(dataset: Any, probe: dict[str, Any]) -> list[Column] | None:
     if not all(plain(dataset.features[name]) for name in probe):
         return None
     table = dataset.data.table
-    columns = [column_like(table.column(name), like) for name, like in probe.items()]
+    formatted = dataset.format["type"] is not None
+    columns = [column_like(table.column(name), like, formatted) for name, like in probe.items()]
     known = [column for column in columns if column is not None]
     return known if len(known) == len(columns) else None
 
