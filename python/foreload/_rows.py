@@ -2,7 +2,8 @@
 """Data sets that are rows in memory or in mapped files: C++ gathers their batches.
 
 These are torch's TensorDataset and Subsets of it, arrays and tensors, tuples and dicts of columns,
-and lists of arrays. What a class of the user's own does is never bypassed: it is no rows.
+lists of arrays, pyarrow's Tables and Hugging Face's Datasets. What a class of the user's own does
+is never bypassed: it is no rows.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class RowMaker:
     Args:
         columns: What a sample consists of.
         put_together: Makes a batch of a list that has one entry for each column.
-        sample: Gives one sample as the data set does.
+        sample: Gives the sample with a number as the data set does.
         single: Whether the loop gets samples instead of batches.
-        mapping: Numbers of the rows, where the data set is a selection of them.
+        mapping: Row of each sample, where these are not the same.
     """
 
     finished = True
@@ -88,14 +89,24 @@ class RowMaker:
 
     def sample(self, index: int) -> Any:
         """One sample as the data set gives it."""
-        return self._sample(index if self._mapping is None else int(self._mapping[index]))
+        return self._sample(index)
 
     def of(self, indices: Sequence[int] | Integers) -> RowMaker:
         """The same data set with these samples of it alone."""
         chosen = np.asarray(indices, dtype=np.int64)
         chosen = np.where(chosen < 0, chosen + len(self), chosen)
-        mapping = chosen if self._mapping is None else self._mapping[chosen]
-        return RowMaker(self._columns, self._put_together, self._sample, self._single, mapping)
+        return RowMaker(
+            self._columns,
+            self._put_together,
+            lambda index: self._sample(int(chosen[index])),
+            self._single,
+            chosen if self._mapping is None else self._mapping[chosen],
+        )
+
+    def batch(self, indices: Sequence[int]) -> Any:
+        """A batch, made at once."""
+        numbers = np.asarray(indices, dtype=np.int64)
+        return self.take(self.submit(Wanted(0, numbers, numbers)), None)
 
     @property
     def fingerprint(self) -> str:
@@ -118,7 +129,7 @@ class RowMaker:
     def submit(self, wanted: Wanted) -> Any:
         """Begin to gather; the ticket is what came of that."""
         rows = wanted.indices
-        if self._mapping is not None:
+        if self._mapping is not None and not self._single:
             rows = self._mapping[rows]
         if self._gatherer is None:
             return None, rows
@@ -193,12 +204,10 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         dataset: Anything.
         single: Whether the loop gets samples instead of batches.
     """
-    torch_data: Any = sys.modules.get("torch.utils.data")
-    if torch_data is not None:
-        if type(dataset) is torch_data.TensorDataset:
-            return _columns(dataset.tensors, _as_it_is, dataset.__getitem__, single)
-        if type(dataset) is torch_data.Subset:
-            return _subset(dataset, single)
+    if _is_exactly(dataset, "torch.utils.data", "TensorDataset"):
+        return _columns(dataset.tensors, _as_it_is, dataset.__getitem__, single)
+    if _is_exactly(dataset, "torch.utils.data", "Subset"):
+        return _subset(dataset, single)
     if is_array(dataset) or is_tensor(dataset):
         column = column_of(dataset)
         assert column is not None
@@ -211,7 +220,16 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         column = column_of_list(dataset)
         if column is not None:
             return RowMaker([column], _the_only_one, dataset.__getitem__, single)
+    if _is_exactly(dataset, "pyarrow", "Table"):
+        return _table_rows(dataset, single)
+    if _is_exactly(dataset, "datasets.arrow_dataset", "Dataset"):
+        return _hugging_face_rows(dataset, single)
     return None
+
+
+def _is_exactly(value: Any, module: str, name: str) -> bool:
+    """Whether it is of that class and of none that is derived from it."""
+    return type(value) is getattr(sys.modules.get(module), name, None)
 
 
 def _as_it_is(made: list[Any]) -> list[Any]:
@@ -278,7 +296,39 @@ def _dict_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:
         )
     return _columns(
         list(dataset.values()),
-        lambda made: dict(zip(names, made, strict=True)),
+        _named(names),
         lambda index: {name: column[index] for name, column in dataset.items()},
         single,
     )
+
+
+def _table_rows(table: Any, single: bool) -> RowMaker | None:
+    """A Table of pyarrow; None if it has no columns."""
+    from foreload._arrow_rows import table_columns
+
+    columns, sample = table_columns(table)
+    if not columns:
+        return None
+    return RowMaker(columns, _named(table.column_names), sample, single)
+
+
+def _hugging_face_rows(dataset: Any, single: bool) -> RowMaker:
+    """A Dataset of Hugging Face: its table, where batches of that equal its own."""
+    from foreload import _arrow_rows as arrow
+
+    called = RowMaker([arrow.Called(dataset)], _the_only_one, dataset.__getitem__, single)
+    if single or len(dataset) == 0:
+        return called
+    some = sorted({0, len(dataset) // 2, len(dataset) - 1})
+    probe = arrow.probe_of(dataset, some)
+    columns = None if probe is None else arrow.native_columns(dataset, probe)
+    if probe is None or not columns:
+        return called
+    native = RowMaker(
+        columns, _named(list(probe)), dataset.__getitem__, mapping=arrow.mapping_of(dataset)
+    )
+    return native if arrow.same(native.batch(some), probe) else called
+
+
+def _named(names: list[str]) -> Callable[[list[Any]], dict[str, Any]]:
+    return lambda made: dict(zip(names, made, strict=True))
