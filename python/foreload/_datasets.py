@@ -256,6 +256,8 @@ def samples_of(dataset: Any) -> Samples:
         return found
     if hasattr(type(dataset), "__getitem__"):
         count = len(dataset) if hasattr(type(dataset), "__len__") else None
+        if type(dataset) is dict:  # columns by name
+            count = len(next(iter(dataset.values()), ()))
         return Samples(dataset, called=True, count=count)
     if hasattr(type(dataset), "__iter__"):
         return Samples(dataset, stream=True)

@@ -24,7 +24,7 @@ TEST(DecoderTest, MessagesSayWhatIsWrong) {
   EXPECT_EQ(flaw_of(corpus_file("truncated.jpg")),
             "truncated JPEG image: the file ends before the last pixel; copy it again");
   EXPECT_EQ(flaw_of(corpus_file("truncated_in_header.jpg")),
-            "truncated JPEG image: it ends inside its header");
+            "truncated JPEG image: the file ends inside its header; copy it again");
   EXPECT_EQ(flaw_of(corpus_file("truncated.png")),
             "truncated PNG image: the file ends before the last pixel; copy it again");
   EXPECT_EQ(flaw_of(corpus_file("two_channels.jpg")),

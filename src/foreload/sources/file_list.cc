@@ -218,10 +218,10 @@ Result<Listing> list_files(FileList found, const ListingOptions& options) {
     if (options.operations)
       options.operations->count(Operation::stat, std::chrono::steady_clock::now() - begin, 0,
                                 error != 0);
-    if (error != 0) return cannot_use(system_message(error));
-    if (S_ISDIR(status.stx_mode)) return cannot_use("it is a folder");
-    file.size = status.stx_size;
-    file.version = file_version(file.size, status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec);
+    if (error != 0 && !leads_nowhere(AT_FDCWD, path.native(), error))
+      return cannot_use(system_message(error));
+    if (error == 0 && S_ISDIR(status.stx_mode)) return cannot_use("it is a folder");
+    note_status(error, status, file);
     return std::nullopt;
   };
   const ParallelLoop::Tick tick = [&options, count](size_t done) {
