@@ -20,6 +20,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class Samples:
     def check_unchanged(self) -> None:
         """RuntimeError if a data set that foreload reads itself is not what it was."""
         for leaf, before in self.taken:
-            if any(a is not b for a, b in zip(before, _parts_of(leaf), strict=True)):
+            if not all(map(_same, before, _parts_of(leaf))):
                 raise RuntimeError(
                     f"{type(leaf).__name__} has another transform, target_transform, loader or "
                     "list of samples than when the DataLoader was made: make a new DataLoader"
@@ -72,6 +73,11 @@ class Samples:
 def _parts_of(leaf: Any) -> tuple[Any, ...]:
     names = ("transform", "target_transform", "loader", "samples")
     return tuple(getattr(leaf, name, None) for name in names)
+
+
+def _same(before: Any, now: Any) -> bool:
+    """Methods and properties may be another object each time."""
+    return before is now or (isinstance(now, MethodType | list | tuple) and bool(before == now))
 
 
 def _class_of(name: str, module: str) -> Any:
