@@ -26,7 +26,8 @@ CHAIN = foreload.transforms.Compose(
 
 
 def make(folder, **more) -> foreload.DataLoader:
-    settings = {"shuffle": True, "seed": SEED, "num_workers": 1, "return_index": True}
+    # `epochs` keeps it from reading ahead thousands of epochs of so small a data set.
+    settings = {"shuffle": True, "seed": SEED, "num_workers": 1, "return_index": True, "epochs": 9}
     return foreload.DataLoader(folder, BATCH, transform=CHAIN, **settings | more)
 
 
@@ -330,7 +331,7 @@ def test_accelerate_skips_batches_of_a_sampler(accelerate, accelerator, images):
     loaders = {
         "sampler": make(images, shuffle=None, sampler=drawn),
         "batch_sampler": foreload.DataLoader(
-            images, batch_sampler=batches, transform=CHAIN, return_index=True
+            images, batch_sampler=batches, transform=CHAIN, return_index=True, epochs=9
         ),
     }
     for loader in loaders.values():
