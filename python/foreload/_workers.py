@@ -17,10 +17,9 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foreload._calls import CallJob, Calls, fingerprint_of, needs_torch, task_of
-from foreload._list_core import Wanted
 from foreload._shared_batches import Parcel, Receiver
 from foreload._worker_process import (
     END,
@@ -33,6 +32,9 @@ from foreload._worker_process import (
     parents_ends,
     run,
 )
+
+if TYPE_CHECKING:
+    from foreload._list_core import Wanted
 
 _PATIENCE = 2.0  # seconds that a worker has to end by itself
 
@@ -334,9 +336,9 @@ class WorkerMaker:
 
     Whoever is free makes the next batch. Where each worker's batches are fixed in advance, as in
     torch's DataLoader, those behind a late one are late too: with every sixteenth sample taking 30
-    times as long as the others, 2 and 4 workers made 16 % more batches this way. A worker_init_fn is
-    a sign that workers differ, in random numbers of their own for instance: then they take turns, so
-    that two runs are the same.
+    times as long as the others, 2 and 4 workers made 16 % more batches this way. A worker_init_fn
+    is a sign that workers differ, in random numbers of their own for instance: then they take
+    turns, so that two runs are the same.
 
     Args:
         dataset, collate_fn, single, seed: As for CallMaker.
