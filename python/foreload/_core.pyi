@@ -421,6 +421,18 @@ class RowColumn:
     def row_bytes(self) -> int: ...
 
 @final
+class BatchMemory:
+    """Memory of batches that is used again when nobody has the batch any more.
+
+    Args:
+        budget: Bytes in use and kept together; what is beyond is not kept.
+    """
+
+    def __init__(self, budget: int) -> None: ...
+    def empty(self, dtype: np.dtype[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+        """An array whose content is arbitrary."""
+
+@final
 class GatheredRows:
     """A batch whose rows are being gathered."""
 
