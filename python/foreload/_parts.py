@@ -111,11 +111,6 @@ class PartsTransform:
     """
 
     def __init__(self, given: Any) -> None:
-        if not is_several(given):
-            raise TypeError(
-                "samples of several parts need transform={part: transform}, or a tuple of "
-                "transforms, in the shape of what locate() gives; or a decode(parts, index)"
-            )
         self._functions: dict[Any, Callable[[Any], Any]] = {}
         self._chains: dict[Any, tuple[transforms.Compose, bool]] = {}  # and whether it is a mask
         masks: dict[Any, MaskOf] = {}
