@@ -352,7 +352,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         usual = default_convert if self._single else default_collate
         given["collate_fn"] = given["collate_fn"] or usual
         given["persistent_workers"] = True
-        vars(self).update(given)
+        self.__dict__.update(given)
         self._iterator = None  # as torch's loader has it
         self._initialized = True
 

@@ -38,7 +38,8 @@ class Run:
 
     reading: Reading
     taken: int = 0  # batches that the engine has made for it
-    ready: deque[Any] = field(default_factory=deque)  # of these, what the loop has not got yet
+    # Of these, what the loop has not got yet.
+    ready: deque[tuple[Any] | Exception | None] = field(default_factory=deque)
     over: bool = False
 
 
@@ -124,7 +125,10 @@ class Delivery:
     def receive(self, run: Run, seconds: float | None) -> tuple[Any] | None:
         """The next finished batch of an iteration; None at the end."""
         if run.ready:
-            return self._unwrapped(run.ready.popleft())
+            ready = run.ready.popleft()
+            if isinstance(ready, Exception):
+                raise ready
+            return ready
         before = self._current
         if before is not run:
             self._bring(run)
@@ -151,12 +155,6 @@ class Delivery:
             except Exception as error:
                 run.ready.append(error)
                 return
-
-    @staticmethod
-    def _unwrapped(ready: Any) -> Any:
-        if isinstance(ready, Exception):
-            raise ready
-        return ready
 
     def _take(self, run: Run, seconds: float | None) -> tuple[Any] | None:
         try:
@@ -196,7 +194,7 @@ class Delivery:
         made = self._pipeline.next(
             self.engine.pull,
             lambda batch: self._batches.tasks(
-                batch, self._ranks, self._seed, self._start, count, self._core.name_of
+                batch, self._ranks, self._seed, self._start, count, self._core
             ),
             seconds,
         )

@@ -10,9 +10,10 @@ from __future__ import annotations
 from foreload import _core
 from foreload._list_core import ListBatch, ListCore
 from foreload._samplers import Lists
+from foreload._stream_core import StreamCore
 
 Batch = _core.LoaderBatch | ListBatch
-Core = _core.LoaderCore | ListCore
+Core = _core.LoaderCore | ListCore | StreamCore
 
 
 class EngineFeed:

@@ -66,7 +66,7 @@ class FolderDataset(DatasetBase):  # type: ignore[misc]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+        self.__dict__.update(state)
         self._index = self._names
 
     def __fspath__(self) -> str:

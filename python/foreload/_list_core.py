@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from foreload._samplers import OrderSampler, ends_of
+from foreload._samplers import Lists, OrderSampler, Sampled, ends_of
 
 Integers = npt.NDArray[np.int64]
 
@@ -24,7 +24,7 @@ class Wanted(NamedTuple):
     """A batch that is to be made."""
 
     epoch: int
-    indices: Integers  # numbers of the samples
+    indices: Sampled  # numbers of the samples, or whatever a sampler gives to the data set
     places: Integers  # where they are in the epoch of all ranks: the key of their random numbers
 
 
@@ -35,10 +35,21 @@ class Maker(Protocol):
     not use the ticket up.
     """
 
-    ahead: int  # batches worth asking for before they are needed; 0: each is made when it is taken
-    finished: bool  # whether batches are what collate_fn gives, otherwise lists of bytes
-    seconds: float  # that samples and batches took so far, of all workers together
-    cpu_seconds: float  # of these, CPU time
+    @property
+    def ahead(self) -> int:
+        """Batches worth asking for before they are needed; 0: each is made when it is taken."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether batches are what collate_fn gives, otherwise lists of bytes."""
+
+    @property
+    def seconds(self) -> float:
+        """That samples and batches took so far, of all workers together."""
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of these, CPU time."""
 
     @property
     def fingerprint(self) -> str:
@@ -64,7 +75,7 @@ class ListBatch:
     epoch: int
     first: int  # place of its first sample in the list
     last: bool
-    indices: Integers
+    indices: Sampled
     made: Any
     pixels: None = None
 
@@ -93,7 +104,7 @@ class _Asked(NamedTuple):
     epoch: int
     first: int
     last: bool
-    indices: Integers
+    indices: Sampled
     ticket: Any
 
 
@@ -136,10 +147,10 @@ class ListCore:
         """Of the data set."""
         return self.maker.fingerprint
 
-    def give_list(self, samples: Integers, batch_ends: Integers) -> None:
+    def give_list(self, samples: Sampled, batch_ends: Integers) -> None:
         """This rank's samples of the epoch that comes next."""
         self._forget()
-        self._coming = self._walk(self._epoch, 0, (samples, batch_ends))
+        self._coming = self._walk(self._epoch, self._start, (samples, batch_ends))
 
     def next(self, seconds: float | None = None) -> ListBatch | None:
         """The next batch, None at the end of an epoch."""
@@ -189,16 +200,16 @@ class ListCore:
             yield from self._walk(epoch, start, (indices, ends))
             epoch, start = epoch + 1, 0
 
-    def _walk(
-        self, epoch: int, start: int, lists: tuple[Integers, Integers]
-    ) -> Iterator[_Asked | None]:
+    def _walk(self, epoch: int, start: int, lists: Lists) -> Iterator[_Asked | None]:
         samples, ends = lists
         first = 0
         ranks, rank = self._order.num_replicas, self._order.rank
         for number, end in enumerate(ends.tolist()):
             indices = samples[first:end].copy()
             places = start + np.arange(first, end, dtype=np.int64) * ranks + rank
-            ticket = self.maker.submit(Wanted(epoch, indices, places % max(1, self.samples)))
+            if not self._given_lists:
+                places %= self.samples  # what fills an epoch up is what was there before
+            ticket = self.maker.submit(Wanted(epoch, indices, places))
             yield _Asked(epoch, first, number + 1 == len(ends), indices, ticket)
             first = end
         yield None

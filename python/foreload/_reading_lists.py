@@ -80,7 +80,7 @@ class ReadingLists:
     def reading(self, place: Place) -> Reading:
         """What an iteration reads that begins there. A sampler is asked for its list."""
         if self._memory is not None:
-            drawn, note = self._memory.draw()
+            drawn, note = self._memory.draw(entered=place.consumed > 0)
             if self._gives_batches:
                 lists = list_of_batches(drawn, self._samples)
                 self._check_border(lists, place.consumed)

@@ -2,7 +2,8 @@
 """Data sets that are rows in memory or in mapped files: C++ gathers their batches.
 
 These are torch's TensorDataset and Subsets of it, arrays and tensors, tuples and dicts of columns,
-and lists of arrays. What a class of the user's own does is never bypassed: it is no rows.
+lists of arrays, pyarrow's Tables and Hugging Face's Datasets. What a class of the user's own does
+is never bypassed: it is no rows.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ Integers = npt.NDArray[np.int64]
 # Batches are gathered ahead within these bytes, but always two and never more than eight.
 AHEAD_BYTES = 64 << 20
 FEWEST_AHEAD, MOST_AHEAD = 2, 8
+LOOP_HOLDS = 3  # batches whose memory a loop usually has
 
 
 class RowMaker:
@@ -43,9 +45,9 @@ class RowMaker:
     Args:
         columns: What a sample consists of.
         put_together: Makes a batch of a list that has one entry for each column.
-        sample: Gives one sample as the data set does.
+        sample: Gives the sample with a number as the data set does.
         single: Whether the loop gets samples instead of batches.
-        mapping: Numbers of the rows, where the data set is a selection of them.
+        mapping: Row of each sample, where these are not the same.
     """
 
     finished = True
@@ -72,7 +74,8 @@ class RowMaker:
             cores = [column.core for column in self._dense]
             memory = [column.memory for column in self._dense]
             self._gatherer = _core.RowGatherer(cores, memory)
-        self._sized_for = 0  # rows of a batch that `ahead` was computed for
+        self._sized_for = 0  # rows of the largest batch so far
+        self._memory: _core.BatchMemory | None = None
         self.ahead = FEWEST_AHEAD if self._gatherer is not None else 0
         self._own = [0.0, 0.0]  # seconds, and CPU seconds, of the loop's thread
         self.seconds = 0.0
@@ -88,14 +91,24 @@ class RowMaker:
 
     def sample(self, index: int) -> Any:
         """One sample as the data set gives it."""
-        return self._sample(index if self._mapping is None else int(self._mapping[index]))
+        return self._sample(index)
 
     def of(self, indices: Sequence[int] | Integers) -> RowMaker:
         """The same data set with these samples of it alone."""
         chosen = np.asarray(indices, dtype=np.int64)
         chosen = np.where(chosen < 0, chosen + len(self), chosen)
-        mapping = chosen if self._mapping is None else self._mapping[chosen]
-        return RowMaker(self._columns, self._put_together, self._sample, self._single, mapping)
+        return RowMaker(
+            self._columns,
+            self._put_together,
+            lambda index: self._sample(int(chosen[index])),
+            self._single,
+            chosen if self._mapping is None else self._mapping[chosen],
+        )
+
+    def batch(self, indices: Sequence[int]) -> Any:
+        """A batch, made at once."""
+        numbers = np.asarray(indices, dtype=np.int64)
+        return self.take(self.submit(Wanted(0, numbers, numbers)), None)
 
     @property
     def fingerprint(self) -> str:
@@ -118,17 +131,17 @@ class RowMaker:
     def submit(self, wanted: Wanted) -> Any:
         """Begin to gather; the ticket is what came of that."""
         rows = wanted.indices
-        if self._mapping is not None:
+        if self._mapping is not None and not self._single:
             rows = self._mapping[rows]
         if self._gatherer is None:
             return None, rows
         count = len(rows)
-        if count != self._sized_for:
+        if count > self._sized_for:
             self._size_for(count)
-        batch = [column.empty(count) for column in self._dense]
         try:
+            batch = [column.empty(count, self._memory) for column in self._dense]
             gathered = self._gatherer.submit(rows, [address_of(each) for each in batch], batch)
-        except ValueError as error:  # belongs to this batch
+        except (ValueError, MemoryError, RuntimeError) as error:  # belongs to this batch
             return error, rows
         return gathered, rows
 
@@ -136,6 +149,7 @@ class RowMaker:
         self._sized_for = count
         size = max(1, count * sum(column.core.row_bytes for column in self._dense))
         self.ahead = min(MOST_AHEAD, max(FEWEST_AHEAD, AHEAD_BYTES // size))
+        self._memory = _core.BatchMemory((self.ahead + LOOP_HOLDS) * size)
 
     def take(self, ticket: Any, seconds: float | None) -> Any:
         """The batch."""
@@ -193,12 +207,13 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         dataset: Anything.
         single: Whether the loop gets samples instead of batches.
     """
-    torch_data: Any = sys.modules.get("torch.utils.data")
-    if torch_data is not None:
-        if type(dataset) is torch_data.TensorDataset:
-            return _columns(dataset.tensors, _as_it_is, dataset.__getitem__, single)
-        if type(dataset) is torch_data.Subset:
-            return _subset(dataset, single)
+    if _is_exactly(dataset, "torch.utils.data", "TensorDataset"):
+        columns = _columns_of(dataset.tensors)
+        if columns is None:
+            return None
+        return RowMaker(columns, _as_it_is, dataset.__getitem__, single)
+    if _is_exactly(dataset, "torch.utils.data", "Subset"):
+        return _subset(dataset, single)
     if is_array(dataset) or is_tensor(dataset):
         column = column_of(dataset)
         assert column is not None
@@ -211,7 +226,16 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         column = column_of_list(dataset)
         if column is not None:
             return RowMaker([column], _the_only_one, dataset.__getitem__, single)
+    if _is_exactly(dataset, "pyarrow", "Table"):
+        return _table_rows(dataset, single)
+    if _is_exactly(dataset, "datasets.arrow_dataset", "Dataset"):
+        return _hugging_face_rows(dataset, single)
     return None
+
+
+def _is_exactly(value: Any, module: str, name: str) -> bool:
+    """Whether it is of that class and of none that is derived from it."""
+    return type(value) is getattr(sys.modules.get(module), name, None)
 
 
 def _as_it_is(made: list[Any]) -> list[Any]:
@@ -222,63 +246,81 @@ def _the_only_one(made: list[Any]) -> Any:
     return made[0]
 
 
-def _columns(
-    values: Sequence[Any],
-    put_together: Callable[[list[Any]], Any],
-    sample: Callable[[int], Any],
-    single: bool,
-) -> RowMaker | None:
-    """Columns of one length; None if one of them is none, or there are none."""
+def _columns_of(values: Sequence[Any]) -> list[Column] | None:
+    """Columns, at least one of which is an array or a tensor; None if they are something else."""
     columns = [column_of(value) for value in values]
     known = [column for column in columns if column is not None]
-    if not known or len(known) < len(columns):
-        return None
-    return RowMaker(known, put_together, sample, single)
-
-
-def _has_arrays(values: Sequence[Any]) -> bool:
-    return any(is_array(value) or is_tensor(value) for value in values)
+    arrays = any(is_array(value) or is_tensor(value) for value in values)
+    return known if arrays and len(known) == len(columns) else None
 
 
 def _subset(dataset: Any, single: bool) -> RowMaker | None:
     """A selection of rows."""
     rows = rows_of(dataset.dataset, single)
-    if rows is None:
-        return None
     indices = np.asarray(dataset.indices)
-    if len(indices) == 0:
-        return rows.of([])
+    if rows is None or len(indices) == 0:
+        return None if rows is None else rows.of([])
     return rows.of(indices) if indices.ndim == 1 and indices.dtype.kind in "iu" else None
 
 
 def _tuple_rows(dataset: tuple[Any, ...], single: bool) -> RowMaker | None:
     """Columns, if all have one length; otherwise a tuple of samples, which is no rows."""
-    if not _has_arrays(dataset) or any(column_of(value) is None for value in dataset):
+    columns = _columns_of(dataset)
+    if columns is None or len({len(column) for column in columns}) > 1:
         return None
-    if len({len(column) for column in dataset}) > 1:
-        return None
-    return _columns(
-        dataset, _as_it_is, lambda index: tuple(column[index] for column in dataset), single
-    )
+
+    def sample(index: int) -> tuple[Any, ...]:
+        return tuple(column[index] for column in dataset)
+
+    return RowMaker(columns, _as_it_is, sample, single)
 
 
 def _dict_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:
     """Columns by name."""
-    names = list(dataset)
-    if not _has_arrays(list(dataset.values())) or not all(isinstance(name, str) for name in names):
+    columns = _columns_of(list(dataset.values()))
+    if columns is None or not all(isinstance(name, str) for name in dataset):
         return None
-    if any(column_of(value) is None for value in dataset.values()):
-        return None
-    lengths = {name: len(column) for name, column in dataset.items()}
-    if len(set(lengths.values())) > 1:
-        described = ", ".join(f"{name!r} {length:,}" for name, length in lengths.items())
+    if len({len(column) for column in columns}) > 1:
+        lengths = ", ".join(f"{name!r} {len(column):,}" for name, column in dataset.items())
         raise ValueError(
-            f"the columns of a dict must have equally many rows, but they have {described}: cut "
-            "them to one length"
+            f"the columns of a dict must have equally many rows, but they have {lengths}: cut them "
+            "to one length"
         )
-    return _columns(
-        list(dataset.values()),
-        lambda made: dict(zip(names, made, strict=True)),
-        lambda index: {name: column[index] for name, column in dataset.items()},
-        single,
+    own = dict(dataset)
+
+    def sample(index: int) -> dict[str, Any]:
+        return {name: column[index] for name, column in own.items()}
+
+    return RowMaker(columns, _named(list(own)), sample, single)
+
+
+def _table_rows(table: Any, single: bool) -> RowMaker | None:
+    """A Table of pyarrow; None if it has no columns."""
+    from foreload._arrow_rows import table_columns
+
+    columns, sample = table_columns(table)
+    if not columns:
+        return None
+    return RowMaker(columns, _named(table.column_names), sample, single)
+
+
+def _hugging_face_rows(dataset: Any, single: bool) -> RowMaker:
+    """A Dataset of Hugging Face: its table, where batches of that equal its own."""
+    from foreload import _arrow_rows as arrow
+
+    called = RowMaker([arrow.Called(dataset)], _the_only_one, dataset.__getitem__, single)
+    if single or len(dataset) == 0:
+        return called
+    some = sorted({0, len(dataset) // 2, len(dataset) - 1})
+    probe = arrow.probe_of(dataset, some)
+    columns = None if probe is None else arrow.native_columns(dataset, probe)
+    if probe is None or not columns:
+        return called
+    native = RowMaker(
+        columns, _named(list(probe)), dataset.__getitem__, mapping=arrow.mapping_of(dataset)
     )
+    return native if arrow.same(native.batch(some), probe) else called
+
+
+def _named(names: list[str]) -> Callable[[list[Any]], dict[str, Any]]:
+    return lambda made: dict(zip(names, made, strict=True))

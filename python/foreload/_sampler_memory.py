@@ -139,13 +139,12 @@ class SamplerMemory:
             if hasattr(part, "set_epoch"):
                 part.set_epoch(epoch)
 
-    def draw(self) -> tuple[list[Any], Note]:
-        """The list of an epoch, and what a checkpoint must know of it."""
+    def draw(self, entered: bool = False) -> tuple[list[Any], Note]:
+        """The list of an epoch, and what a checkpoint must know of it. `entered`: it is gone on
+        with in the middle, so it must be the one that was loaded."""
         loaded, self._loaded = self._loaded, None
-        if loaded is not None:
-            self._put_back(loaded)
         note = self._inputs()
-        wanted = (loaded or {}).get("digest")
+        wanted = (loaded or {}).get("digest") if entered else None
         before = _globals()
         if wanted is not None:
             _set_globals(loaded["globals"])  # type: ignore[index]
@@ -183,7 +182,8 @@ class SamplerMemory:
         return note
 
     def load(self, note: Note) -> None:
-        """The next list is the one of this note."""
+        """The next list is the one of this note, unless the sampler is told otherwise."""
+        self._put_back(note)
         self._loaded = note
 
     def _identity(self, drawn: list[Any]) -> str:

@@ -89,11 +89,77 @@ def with_segment(data: bytes, marker: int, body: bytes) -> bytes:
     return data[:2] + bytes([0xFF, marker]) + struct.pack(">H", len(body) + 2) + body + data[2:]
 
 
-def exif(orientation: int, order: str = "<", kind: int = 3) -> bytes:
+def exif(orientation: int, order: str = "<", kind: int = 3, count: int = 1) -> bytes:
     value = struct.pack(order + ("HH" if kind == 3 else "I"), *([orientation, 0][: 5 - kind]))
-    entry = struct.pack(order + "HHI", 0x0112, kind, 1) + value
+    entry = struct.pack(order + "HHI", 0x0112, kind, count) + value
     head = b"II*\0" if order == "<" else b"MM\0*"
     return head + struct.pack(order + "IH", 8, 1) + entry + struct.pack(order + "I", 0)
+
+
+def exif_elsewhere(kind: int, value: bytes) -> bytes:
+    """One orientation whose value lies behind the directory."""
+    entry = struct.pack("<HHII", 0x0112, kind, 1, 26)
+    return b"II*\0" + struct.pack("<IH", 8, 1) + entry + struct.pack("<I", 0) + value
+
+
+def exif_of_two() -> bytes:
+    """Two orientations; the first one counts."""
+    entries = b"".join(struct.pack("<HHIHH", 0x0112, 3, 1, value, 0) for value in (6, 3))
+    return b"II*\0" + struct.pack("<IH", 8, 2) + entries + struct.pack("<I", 0)
+
+
+def lossless(mode: str, restart: bool = False) -> bytes:
+    """A lossless image (SOF3), which Pillow reads and does not write. Differences to the pixel on
+    the left are coded by their number of bits, for which all codes are of four bits."""
+    image = picture(mode, 45, 35)
+    channels = len(mode) if mode != "L" else 1
+    rows = list(image.tobytes())
+    bits = ""
+    body = bytearray()
+    width = image.width * channels
+
+    def flush() -> None:
+        nonlocal bits
+        bits += "1" * (-len(bits) % 8)
+        for at in range(0, len(bits), 8):
+            byte = int(bits[at : at + 8], 2)
+            body.extend([byte, 0] if byte == 0xFF else [byte])
+        bits = ""
+
+    for y in range(image.height):
+        if restart and y > 0:
+            flush()
+            body.extend([0xFF, 0xD0 + (y - 1) % 8])
+        for x in range(width):
+            if x >= channels:
+                before = rows[y * width + x - channels]
+            elif y > 0 and not restart:
+                before = rows[(y - 1) * width + x]
+            else:
+                before = 128
+            difference = rows[y * width + x] - before
+            size = abs(difference).bit_length()
+            low = difference if difference > 0 else difference + (1 << size) - 1
+            bits += f"{size:04b}" + (f"{low:0{size}b}" if size else "")
+    flush()
+    table = bytes([0, 0, 0, 0, 10, *[0] * 12, *range(10)])
+    ids = [82, 71, 66][:channels]  # R, G, B: no transform of colours
+    frame = struct.pack(">BHHB", 8, image.height, image.width, channels)
+    frame += b"".join(bytes([number, 0x11, 0]) for number in ids)
+    scan = bytes([channels]) + b"".join(bytes([number, 0]) for number in ids) + bytes([1, 0, 0])
+    made = b"\xff\xd8"
+    segments = [(0xC4, table), (0xC3, frame), (0xDA, scan)]
+    if restart:
+        segments.insert(0, (0xDD, struct.pack(">H", image.width)))
+    for marker, content in segments:
+        made += bytes([0xFF, marker]) + struct.pack(">H", len(content) + 2) + content
+    return made + bytes(body) + b"\xff\xd9"
+
+
+def marked(data: bytes, marker: int) -> bytes:
+    """With a marker in the middle of the scan."""
+    middle = (data.index(b"\xff\xda") + len(data)) // 2
+    return data[:middle] + bytes([0xFF, marker]) + data[middle:]
 
 
 def ycck() -> bytes:
@@ -175,6 +241,49 @@ def jpegs() -> dict[str, bytes]:
             0xE1,
             b"http://ns.adobe.com/xap/1.0/\0<tiff:Orientation>6</tiff:Orientation>",
         ),
+        "exif_in_two_segments": with_segment(
+            with_segment(oriented, 0xE1, b"Exif\0\0" + exif(6)[13:]),
+            0xE1,
+            b"Exif\0\0" + exif(6)[:13],
+        ),
+        "exif_count_2": with_segment(oriented, 0xE1, b"Exif\0\0" + exif(6, count=2)),
+        "exif_count_0": with_segment(oriented, 0xE1, b"Exif\0\0" + exif(6, count=0)),
+        "exif_prefix_twice": with_segment(oriented, 0xE1, b"Exif\0\0Exif\0\0" + exif(6)),
+        "exif_prefix_thrice": with_segment(oriented, 0xE1, b"Exif\0\0" * 3 + exif(6)),
+        "exif_odd_order": with_segment(oriented, 0xE1, b"Exif\0\0MM*\0" + exif(6, order=">")[4:]),
+        "exif_rational": with_segment(
+            oriented, 0xE1, b"Exif\0\0" + exif_elsewhere(5, struct.pack("<II", 12, 2))
+        ),
+        "exif_double": with_segment(
+            oriented, 0xE1, b"Exif\0\0" + exif_elsewhere(12, struct.pack("<d", 6))
+        ),
+        "exif_value_missing": with_segment(
+            oriented, 0xE1, b"Exif\0\0" + exif_elsewhere(12, b"\0\0\0")
+        ),
+        "exif_text_type": with_segment(oriented, 0xE1, b"Exif\0\0" + exif(0x36, kind=4)),
+        "exif_two_entries": with_segment(oriented, 0xE1, b"Exif\0\0" + exif_of_two()),
+        "exif_not_tiff": with_segment(oriented, 0xE1, b"Exif\0\0not a block of TIFF"),
+        "exif_not_tiff_with_resolution": with_segment(
+            jpeg(width=21, height=14, dpi=(72, 72)), 0xE1, b"Exif\0\0not a block of TIFF"
+        ),
+        "lossless_rgb": lossless("RGB"),
+        "lossless_grey": lossless("L"),
+        "lossless_restart": lossless("RGB", restart=True),
+        "lossless_truncated": lossless("RGB")[:-100],
+        "frame_in_scan": marked(plain, 0xC0),
+        "scan_in_scan": marked(plain, 0xDA),
+        "comment_in_scan": marked(plain, 0xFE),
+        "restart_in_scan": marked(plain, 0xD3),
+        "unknown_marker_in_scan": marked(plain, 0x47),
+        "frame_in_progressive_scan": marked(progressive, 0xC2),
+        "frame_behind_scan": plain[:-2] + b"\xff\xc0\xff\xd9",
+        "tables_first": b"\xff\xd8\xff\xd9" + plain,
+        "empty_segment": plain[:2] + b"\xff\xe5\0\1" + plain[2:],
+        "unknown_marker_in_header": plain[:2] + b"\xff\x01" + plain[2:],
+        "short_jfif": with_segment(plain, 0xE0, b"JFIF\0"),
+        "short_adobe": with_segment(plain, 0xEE, b"Adobe\0"),
+        "short_photoshop": with_segment(plain, 0xED, b"Photoshop 3.0\x008BIM\4\4"),
+        "short_profile": with_segment(plain, 0xE2, b"ICC_PROFILE\0\1"),
     }
     for orientation in range(1, 9):
         order = "<" if orientation % 2 else ">"
@@ -287,6 +396,38 @@ def pngs() -> dict[str, bytes]:
     return {f"{name}.png": data for name, data in files.items()}
 
 
+# WebP.
+
+
+def webp(mode: str = "RGB", width: int = 45, height: int = 35, **options) -> bytes:
+    out = io.BytesIO()
+    picture(mode, width, height).save(out, "WEBP", **{"quality": 80, **options})
+    return out.getvalue()
+
+
+def webps() -> dict[str, bytes]:
+    plain = webp()
+    frames = [picture("RGB", 45, 35).rotate(angle) for angle in (90, 180)]
+    files = {
+        "lossy": plain,
+        "lossy_alpha": webp("RGBA", exact=True),
+        "lossless": webp(lossless=True),
+        "lossless_alpha": webp("RGBA", lossless=True),
+        "low_quality": webp(quality=1),
+        "simple_filter": webp(method=0, quality=30),
+        "animated": webp(save_all=True, append_images=frames),
+        "1x1": webp(width=1, height=1),
+        "1x30": webp(width=1, height=30),
+        "30x1": webp(width=30, height=1),
+        "orientation_6": webp(width=21, height=14, exif=exif(6)),
+        "xmp_orientation": webp(width=21, height=14, xmp=b'<x tiff:Orientation="5"/>'),
+        "trailing_bytes": plain + b"these belong to nobody",
+        "truncated": plain[:-40],
+        "truncated_in_header": plain[:18],
+    }
+    return {f"{name}.webp": data for name, data in files.items()}
+
+
 def others() -> dict[str, bytes]:
     return {
         "really_a_png.jpg": png(RGB, 8, 5, 4),
@@ -317,11 +458,6 @@ def shrunk(image: Image.Image, shrink: int) -> Image.Image:
     return image.convert("RGB")
 
 
-# Where foreload refuses what Pillow takes: a compressed stream that ends before the last row.
-STRICTER = {"short_data.png"}
-
-# What versions of libjpeg-turbo disagree about, by one grey level: coefficients that are guessed.
-DISPUTED = {"progressive_first_scans.jpg"}
 
 WANTS: dict[str, Callable[[Image.Image], Image.Image]] = {
     "rgb": lambda image: image.convert("RGB"),
@@ -332,10 +468,8 @@ WANTS: dict[str, Callable[[Image.Image], Image.Image]] = {
 
 def expectations(name: str, data: bytes) -> list[str]:
     lines: list[str] = []
-    if name in DISPUTED:
-        return lines
     wants = dict(WANTS)
-    if name.endswith(".jpg"):
+    if name.endswith(".jpg") and not name.startswith("lossless"):
         for want, shrink in SHRINKS.items():
             wants[want] = lambda image, shrink=shrink: shrunk(image, shrink)
     if not re.search("orient|exif", name):
@@ -344,8 +478,6 @@ def expectations(name: str, data: bytes) -> list[str]:
         try:
             with Image.open(io.BytesIO(data)) as image:
                 made = change(image)
-                if name in STRICTER:
-                    raise ValueError(name)
         except LookupError:
             continue
         except (OSError, SyntaxError, ValueError):
@@ -357,7 +489,7 @@ def expectations(name: str, data: bytes) -> list[str]:
 
 def main() -> None:
     DATA.mkdir(exist_ok=True)
-    files = {**jpegs(), **pngs(), **others()}
+    files = {**jpegs(), **pngs(), **webps(), **others()}
     lines = []
     for name, data in sorted(files.items()):
         (DATA / name).write_bytes(data)

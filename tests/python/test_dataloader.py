@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from real_torchvision import torchvision
 
 import foreload
 from foreload import transforms
@@ -42,21 +43,6 @@ def indices_of(batches) -> list[int]:
     return [int(index) for batch in batches for index in batch[-1]]
 
 
-class Samples:
-    """As torchvision's ImageFolder is one."""
-
-    def __init__(self, folder, transform=None, target_transform=None) -> None:
-        self.samples = [(str(p), int(p.parent.name[5:])) for p in sorted(folder.rglob("*.png"))]
-        self.transform = transform
-        self.target_transform = target_transform
-
-    def __len__(self):
-        return len(self.samples)
-
-    def __getitem__(self, index):
-        raise AssertionError("foreload does not call this")
-
-
 def test_a_folder_gives_tensors_in_the_order_of_torch(folder):
     loader = loader_of(folder, epochs=2)
     assert len(loader) == 7
@@ -72,29 +58,6 @@ def test_a_folder_gives_tensors_in_the_order_of_torch(folder):
         )
     with pytest.raises(RuntimeError, match="beyond epochs=2"):
         next(iter(loader))
-
-
-def test_objects_with_samples_and_subsets_of_them(folder):
-    data = Samples(folder, PLAIN, target_transform=lambda label: label + 10)
-    subset = torch.utils.data.Subset(data, [5, 1, 40])
-    joined = torch.utils.data.ConcatDataset([subset, subset])
-    loader = foreload.DataLoader(joined, batch_size=6, return_index=True)
-    ((images, labels, indices),) = list(loader)
-    assert indices.tolist() == [0, 1, 2, 3, 4, 5]
-    assert labels.tolist() == [10 + data.samples[i][1] for i in (5, 1, 40)] * 2
-    pillow = Image.open(data.samples[40][0]).resize((8, 8), Image.Resampling.BILINEAR)
-    np.testing.assert_array_equal(images[5].permute(1, 2, 0).numpy(), np.asarray(pillow))
-
-
-def test_what_cannot_be_seen_through_is_refused(folder):
-    class Overriding(Samples):
-        def __getitem__(self, index):
-            return 1
-
-    with pytest.raises(TypeError, match="overrides __getitem__"):
-        foreload.DataLoader(Overriding(folder))
-    with pytest.raises(TypeError, match="locate"):
-        foreload.DataLoader(torch.utils.data.TensorDataset(torch.zeros(3)))
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
@@ -151,7 +114,7 @@ def test_a_python_function_runs_in_order_with_its_own_random_numbers(folder):
     def function(image, generator):
         return np.asarray(image)[:8, :8].astype(np.int64) + generator.integers(1000)
 
-    data = Samples(folder, function)
+    data = torchvision.datasets.ImageFolder(folder, function)
     runs = [
         [batch[0] for batch in foreload.DataLoader(data, 8, True, num_workers=n, seed=2)]
         for n in (1, 4)

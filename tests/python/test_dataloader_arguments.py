@@ -134,21 +134,6 @@ def test_a_loader_of_the_data_set_s_own(images):
         foreload.DataLoader(data, transform=CHAIN)
 
 
-def test_the_usual_loader_of_torchvision_is_not_called(images):
-    def default_loader(path):
-        raise AssertionError("C++ decodes")
-
-    class Usual:
-        samples = [(str(p), 0) for p in sorted(images.rglob("*.png"))]  # noqa: RUF012
-        loader = staticmethod(default_loader)
-        transform = CHAIN
-
-        def __len__(self):
-            return len(self.samples)
-
-    assert next(iter(foreload.DataLoader(Usual(), batch_size=5)))[0].shape == (5, 3, 8, 8)
-
-
 def test_collate_fn_runs_in_order_in_the_loop_s_thread(images):
     seen = []
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images that are bad, and images of formats that C++ does not decode."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -84,6 +85,40 @@ def test_a_batch_without_a_good_image_is_an_error(damaged, transform):
         damaged, transform=transform, sampler=[names.index("0010.png")], on_error="skip"
     )
     with pytest.raises((RuntimeError, OSError), match=r"0010\.png"):
+        next(iter(loader))
+
+
+@pytest.fixture
+def odd_folder(images, tmp_path) -> Path:
+    """Links that lead nowhere and a named pipe among images; names sort in this order."""
+    folder = tmp_path / "odd" / "class"
+    folder.mkdir(parents=True)
+    for number, image in enumerate(sorted(images.rglob("*.jpg"))[:6]):
+        shutil.copy(image, folder / f"{number}.jpg")
+    (folder / "1b.jpg").symlink_to("nowhere.jpg")
+    (folder / "2b.jpg").symlink_to("2b.jpg")
+    os.mkfifo(folder / "3b.jpg")
+    return folder.parent
+
+
+@pytest.mark.parametrize("transform", [CHAIN, small], ids=["native", "python"])
+def test_what_is_no_file_is_skipped(odd_folder, transform):
+    """One broken link once made the whole folder unusable, and a pipe made the loop wait."""
+    loader = foreload.DataLoader(
+        odd_folder, 3, transform=transform, on_error="skip", return_index=True
+    )
+    assert [index.tolist() for _, _, index in loader] == [[0, 1, 0], [3, 5, 5], [7, 7, 8]]
+    stats = loader.stats()
+    assert {Path(name).name for name in stats["skipped_names"]} == {"1b.jpg", "2b.jpg", "3b.jpg"}
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("1b.jpg", "link to nothing"), ("3b.jpg", "a named pipe")]
+)
+def test_what_is_no_file_is_an_error_at_once(odd_folder, name, why):
+    names = [Path(n).name for n in foreload.list_folder(odd_folder).names]
+    loader = foreload.DataLoader(odd_folder, transform=CHAIN, sampler=[names.index(name)])
+    with pytest.raises(OSError, match=f"{name}.*{why}"):
         next(iter(loader))
 
 

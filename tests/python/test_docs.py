@@ -14,7 +14,6 @@ import re
 import shlex
 import subprocess
 import sys
-import types
 import wave
 from pathlib import Path
 
@@ -68,19 +67,6 @@ def place(images, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-class ImageFolder:
-    """torchvision's, as far as the docs use it."""
-
-    def __init__(self, root, transform=None):
-        index = foreload.list_folder(root)
-        files = sorted(Path(root).rglob("*.*"))
-        self.samples = list(zip(map(str, files), index.labels.tolist(), strict=True))
-        self.transform = transform
-
-    def __len__(self):
-        return len(self.samples)
-
-
 def names_of(document: str, monkeypatch) -> dict[str, object]:
     """What a user has before the first block of a guide."""
     torch = pytest.importorskip("torch")
@@ -90,9 +76,7 @@ def names_of(document: str, monkeypatch) -> dict[str, object]:
     names: dict[str, object] = {"__name__": "guide", "foreload": foreload, "np": np, "torch": torch}
     names |= {"chain": chain, "transform": chain}
     if document == "docs/quickstart.md":
-        vision = types.ModuleType("torchvision")
-        vision.datasets = types.SimpleNamespace(ImageFolder=ImageFolder)
-        monkeypatch.setitem(sys.modules, "torchvision", vision)
+        import real_torchvision  # noqa: F401 - so that torchvision can be imported
     if document == "docs/resume.md":
         names["loader"] = foreload.DataLoader("train", 8, shuffle=True, transform=chain)
     if document == "docs/pytorch.md":

@@ -213,7 +213,7 @@ def test_samples_in_memory_need_no_cache():
         def decode(self, data, index):
             return index
 
-    with pytest.raises(TypeError, match="in memory"):
+    with pytest.raises(TypeError, match="cannot keep the samples of Blobs"):
         foreload.open_dataset(Blobs())
 
 

@@ -153,13 +153,21 @@ def test_missing_folder(tmp_path):
 
 
 def test_interrupt_while_waiting(tmp_path):
-    """Ctrl-C is seen while the reader waits for a file that never comes."""
-    os.mkfifo(tmp_path / "a.jpg")
+    """Ctrl-C is seen while the reader waits for a file that never comes: one that became a pipe
+    behind the back of its index."""
+    folder, index = tmp_path / "set", tmp_path / "set.index"
+    folder.mkdir()
+    (folder / "a.jpg").write_bytes(b"bytes")
+    foreload.list_folder(folder).save(index)
+    time_of = folder.stat().st_mtime_ns
+    (folder / "a.jpg").unlink()
+    os.mkfifo(folder / "a.jpg")
+    os.utime(folder, ns=(time_of, time_of))
     code = (
         "import signal, foreload\n"
         # Whoever started the tests in the background may have let us ignore it.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        f"reader = foreload.Reader({str(tmp_path)!r}, epochs=1, deadline=60)\n"
+        f"reader = foreload.Reader({str(index)!r}, epochs=1, deadline=60)\n"
         "print('waiting', flush=True)\n"
         "next(iter(reader))\n"
     )

@@ -94,6 +94,27 @@ TEST_P(FolderTest, UnchangedFileIsRead) {
   EXPECT_EQ(read_after([](const fs::path&) {}).fault, Fault::none);
 }
 
+// Opening a pipe waits for a writer, past every deadline where the engine has threads.
+TEST_P(FolderTest, ListedPipeIsRefusedWithoutOpeningIt) {
+  folder_.add({"pipe", "", true});
+  ASSERT_EQ(listed_version("pipe"), kNotAFile);
+  ASSERT_TRUE(open({{"pipe", "", true, false, kNotAFile}}));
+  read(1, {0, 0, 0}, Buffer(0));
+  const SourceAnswer answer = answers_.of(1);
+  EXPECT_EQ(answer.fault, Fault::permanent);
+  EXPECT_EQ(answer.what, "it is a named pipe, a socket or a device, not a file");
+}
+
+TEST_P(FolderTest, ListedLinkToNothingIsRefused) {
+  fs::create_symlink("nowhere", folder_.path() / "link");
+  ASSERT_EQ(listed_version("link"), kLinkToNothing);
+  ASSERT_TRUE(open({{"link", "", false, false, kLinkToNothing}}));
+  read(1, {0, 0, 0}, Buffer(0));
+  const SourceAnswer answer = answers_.of(1);
+  EXPECT_EQ(answer.fault, Fault::permanent);
+  EXPECT_EQ(answer.what, "it was a link to nothing when it was listed");
+}
+
 TEST_P(FolderTest, FileThatGrewHasChanged) {
   const SourceAnswer answer =
       read_after([](const fs::path& file) { std::ofstream(file, std::ios::app) << "more"; });

@@ -77,7 +77,7 @@ constexpr bool kOldLibrary = false;
 constexpr bool kOldLibrary = true;
 #endif
 
-struct Request {
+struct JpegRequest {
   std::span<const std::byte> file;
   ImageSize size;  // of the stored image, shrunk
   ColorMode mode;
@@ -167,7 +167,7 @@ void close(JpegDecompression& d) {
   d.tables_of_its_own = 0;
 }
 
-void open(JpegDecompression& d, const Request& request) {
+void open(JpegDecompression& d, const JpegRequest& request) {
   if (d.info.mem == nullptr) jpeg_create_decompress(&d.info);
   lend(d.quantization, d.info.quant_tbl_ptrs);
   lend(d.dc, d.info.dc_huff_tbl_ptrs);
@@ -188,7 +188,9 @@ void open(JpegDecompression& d, const Request& request) {
   take_away_unused(d.ac, d.info.ac_huff_tbl_ptrs);
   switch (d.info.num_components) {
     case 1:
-      d.info.out_color_space = request.mode == ColorMode::grey ? JCS_GRAYSCALE : JCS_RGB;
+      // Lossless images come without any change of colours.
+      d.info.out_color_space =
+          request.like_pillow || request.mode == ColorMode::grey ? JCS_GRAYSCALE : JCS_RGB;
       break;
     case 3:
       d.info.out_color_space = JCS_RGB;
@@ -348,8 +350,8 @@ RawRows raw_rows(const JpegDecompression& d, Scratch& scratch) {
   return {scratch.bytes.data(), stride};
 }
 
-void convert_row(const uint8_t* raw, int raw_channels, uint32_t pixels, uint32_t channels,
-                 uint8_t* out) {
+void convert_jpeg_row(const uint8_t* raw, int raw_channels, uint32_t pixels, uint32_t channels,
+                      uint8_t* out) {
   if (raw_channels == 4) {
     if (channels == 3) {
       inverted_cmyk_to_rgb(raw, pixels, out);
@@ -358,6 +360,8 @@ void convert_row(const uint8_t* raw, int raw_channels, uint32_t pixels, uint32_t
     }
   } else if (raw_channels == 3 && channels == 1) {
     rgb_to_grey(raw, pixels, out);
+  } else if (raw_channels == 1 && channels == 3) {
+    for (uint32_t x = 0; x < pixels; ++x, out += 3) std::memset(out, raw[x], 3);
   } else {
     std::memcpy(out, raw, size_t{pixels} * channels);
   }
@@ -378,7 +382,8 @@ bool rest_is_sound(JpegDecompression& d) {
 }
 
 // Rows from the first one on; `out` gets those of the region.
-void read_whole(JpegDecompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
+void read_whole(JpegDecompression& d, const JpegRequest& request, PixelBuffer& out,
+                Scratch& scratch) {
   const Region& region = request.region;
   const int raw_channels = d.info.output_components;
   const RawRows raw = raw_rows(d, scratch);
@@ -387,8 +392,8 @@ void read_whole(JpegDecompression& d, const Request& request, PixelBuffer& out, 
   read_rows(d, region.y, raw_row, nothing);
   read_rows(d, region.height, raw_row, [&](uint32_t y, uint32_t count) {
     for (uint32_t i = y; i < y + count; ++i) {
-      convert_row(raw.row(i) + size_t{region.x} * static_cast<size_t>(raw_channels), raw_channels,
-                  region.width, out.channels(), out.row(i));
+      convert_jpeg_row(raw.row(i) + size_t{region.x} * static_cast<size_t>(raw_channels),
+                       raw_channels, region.width, out.channels(), out.row(i));
     }
   });
   if (!request.like_pillow) return;
@@ -398,7 +403,8 @@ void read_whole(JpegDecompression& d, const Request& request, PixelBuffer& out, 
 }
 
 // Only what the region needs.
-void read_part(JpegDecompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
+void read_part(JpegDecompression& d, const JpegRequest& request, PixelBuffer& out,
+               Scratch& scratch) {
   const Region& region = request.region;
   const uint32_t channels = out.channels();
   const int raw_channels = d.info.output_components;
@@ -420,13 +426,14 @@ void read_part(JpegDecompression& d, const Request& request, PixelBuffer& out, S
       d, region.height, [&raw](uint32_t y) { return raw.row(y); },
       [&](uint32_t y, uint32_t count) {
         for (uint32_t i = y; i < y + count; ++i) {
-          convert_row(raw.row(i) + size_t{before} * static_cast<size_t>(raw_channels), raw_channels,
-                      region.width, channels, out.row(i));
+          convert_jpeg_row(raw.row(i) + size_t{before} * static_cast<size_t>(raw_channels),
+                           raw_channels, region.width, channels, out.row(i));
         }
       });
 }
 
-void read_region(JpegDecompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
+void read_jpeg_region(JpegDecompression& d, const JpegRequest& request, PixelBuffer& out,
+                      Scratch& scratch) {
   open(d, request);
   const bool guesses = guesses_coefficients(d.info);
   if (guesses && kOldLibrary) {
@@ -446,18 +453,22 @@ void read_region(JpegDecompression& d, const Request& request, PixelBuffer& out,
 }
 
 // The frame that longjmp comes back to; what it needs afterwards lives in `d`.
-bool attempt(JpegDecompression& d, const Request& request, PixelBuffer& out, Scratch& scratch) {
+bool attempt_jpeg(JpegDecompression& d, const JpegRequest& request, PixelBuffer& out,
+                  Scratch& scratch) {
   d.own_huffman = d.all_rows = d.truncated = d.incomplete = false;
   if (setjmp(d.failed) == 0) {
-    read_region(d, request, out, scratch);
+    read_jpeg_region(d, request, out, scratch);
     return true;
   }
-  return d.truncated && d.all_rows;
+  // A second frame is refused however much of it is there; old versions read all of it first.
+  const int marker = d.info.unread_marker;
+  const bool second_frame = 0xC0 <= marker && marker <= 0xCF && marker != 0xC4 && marker != 0xCC;
+  return d.truncated && d.all_rows && !second_frame;
 }
 
 tl::unexpected<Error> too_old(std::string_view kind) {
   return fail(ErrorKind::unsupported,
-              fmt::format("{}, which needs libjpeg-turbo 3 where Pillow does not decode it", kind));
+              fmt::format("{}, which libjpeg-turbo 3 or Pillow must decode", kind));
 }
 
 uint32_t shrunk_side(uint32_t side, unsigned shrink) {
@@ -478,7 +489,7 @@ Result<void> decode_jpeg(std::span<const std::byte> file, const ImageHeader& hea
     });
   }
   JpegDecompression& d = *scratch.jpeg;
-  Request request{
+  JpegRequest request{
       .file = file,
       .size = {shrunk_side(header.size.width, shrink), shrunk_side(header.size.height, shrink)},
       .mode = options.mode,
@@ -492,7 +503,7 @@ Result<void> decode_jpeg(std::span<const std::byte> file, const ImageHeader& hea
     d.info.client_data = &d;
     d.errors.error_exit = leave;
     d.errors.emit_message = count_warning;
-    const bool done = attempt(d, request, out, scratch);
+    const bool done = attempt_jpeg(d, request, out, scratch);
     close(d);
     if (done) return {};
     if (d.incomplete) return too_old("a progressive JPEG image without its last scans");

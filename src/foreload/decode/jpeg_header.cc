@@ -41,12 +41,12 @@ enum JpegMarker : uint32_t {
   kLastReserved = 0xFD,
 };
 
-uint32_t byte_at(Bytes bytes, size_t at) {
+uint32_t octet_at(Bytes bytes, size_t at) {
   return std::to_integer<uint32_t>(bytes[at]);
 }
 
-uint32_t word_at(Bytes bytes, size_t at) {
-  return byte_at(bytes, at) << 8 | byte_at(bytes, at + 1);
+uint32_t octets_at(Bytes bytes, size_t at) {
+  return octet_at(bytes, at) << 8 | octet_at(bytes, at + 1);
 }
 
 std::string_view jpeg_text(Bytes bytes) {
@@ -71,16 +71,16 @@ tl::unexpected<Error> broken(std::string_view what) {
 
 Result<ImageSize> frame_size(Bytes frame) {
   if (frame.size() < 6) return broken("a frame header that is too short");
-  if (const uint32_t bits = byte_at(frame, 0); bits != 8) {
+  if (const uint32_t bits = octet_at(frame, 0); bits != 8) {
     return fail(ErrorKind::invalid,
                 fmt::format("JPEG image with {} bits per sample; convert it to 8 bits", bits));
   }
-  if (const uint32_t channels = byte_at(frame, 5);
+  if (const uint32_t channels = octet_at(frame, 5);
       channels != 1 && channels != 3 && channels != 4) {
     return fail(ErrorKind::invalid,
                 fmt::format("JPEG image with {} colour channels; convert it to RGB", channels));
   }
-  const ImageSize size{word_at(frame, 3), word_at(frame, 1)};
+  const ImageSize size{octets_at(frame, 3), octets_at(frame, 1)};
   if (size.width == 0 || size.height == 0) {
     return fail(ErrorKind::invalid, "JPEG image that declares no pixels");
   }
@@ -96,13 +96,13 @@ bool breaks_off_in_a_name(Bytes resources) {
   while (jpeg_text(resources.subspan(std::min(at, resources.size()))).starts_with(kResource)) {
     at += 4;
     if (resources.size() - at < 2) return false;
-    const uint32_t code = word_at(resources, at);
+    const uint32_t code = octets_at(resources, at);
     at += 2;
     if (at >= resources.size()) return true;
-    at += 1 + byte_at(resources, at);
+    at += 1 + octet_at(resources, at);
     at += at % 2;
     if (at > resources.size() || resources.size() - at < 4) return false;
-    const size_t length = size_t{word_at(resources, at)} << 16 | word_at(resources, at + 2);
+    const size_t length = size_t{octets_at(resources, at)} << 16 | octets_at(resources, at + 2);
     at += 4;
     const size_t there = std::min(length, resources.size() - at);
     if (code == kResolution && there < 14) return false;
@@ -136,7 +136,7 @@ class JpegHeaderReader {
   // Bytes between segments are passed over.
   Result<uint32_t> next_marker() {
     while (rest_.size() >= 2) {
-      const uint32_t marker = byte_at(rest_, 0) == 0xFF ? byte_at(rest_, 1) : 0xFF;
+      const uint32_t marker = octet_at(rest_, 0) == 0xFF ? octet_at(rest_, 1) : 0xFF;
       rest_ = rest_.subspan(marker == 0xFF ? 1 : 2);
       if (marker == 0x00 || marker == 0xFF) continue;
       if (marker < kFirstFrame) return broken("its header has a marker that means nothing");
@@ -147,7 +147,7 @@ class JpegHeaderReader {
 
   Result<Bytes> next_body() {
     if (rest_.size() < 2) return truncated();
-    const size_t length = std::max(word_at(rest_, 0), 2u);
+    const size_t length = std::max(octets_at(rest_, 0), 2u);
     if (length > rest_.size()) return truncated();
     const Bytes body = rest_.subspan(2, length - 2);
     rest_ = rest_.subspan(length);
@@ -177,7 +177,7 @@ class JpegHeaderReader {
 
   static Result<void> take_quantization(Bytes body) {
     while (!body.empty()) {
-      const size_t length = byte_at(body, 0) < 16 ? 1 + 64 : 1 + 128;
+      const size_t length = octet_at(body, 0) < 16 ? 1 + 64 : 1 + 128;
       if (body.size() < length) return broken("a quantization table cut short");
       body = body.subspan(length);
     }
@@ -191,7 +191,7 @@ class JpegHeaderReader {
     if (marker == kFirstApp && text.starts_with("JFIF")) {
       if (body.size() < 7) return broken("a JFIF segment cut short");
       if (body.size() >= 12) {
-        has_resolution_ |= byte_at(body, 7) == 1 || byte_at(body, 7) == 2;
+        has_resolution_ |= octet_at(body, 7) == 1 || octet_at(body, 7) == 2;
       }
     } else if (marker == kExifApp && text.starts_with(kExif)) {
       add_exif(body);
@@ -248,8 +248,8 @@ class JpegHeaderReader {
 }  // namespace
 
 bool is_jpeg(Bytes file) {
-  return file.size() >= 3 && byte_at(file, 0) == 0xFF && byte_at(file, 1) == 0xD8 &&
-         byte_at(file, 2) == 0xFF;
+  return file.size() >= 3 && octet_at(file, 0) == 0xFF && octet_at(file, 1) == 0xD8 &&
+         octet_at(file, 2) == 0xFF;
 }
 
 bool only_end_marker_ahead(Bytes data) {
@@ -259,7 +259,7 @@ bool only_end_marker_ahead(Bytes data) {
     if (found == nullptr) return false;
     data = data.subspan(static_cast<size_t>(found - data.data()) + 1);
     if (data.empty()) return false;
-    const uint32_t marker = byte_at(data, 0);
+    const uint32_t marker = octet_at(data, 0);
     if (marker == kEndOfImage) return true;
     if (marker == 0xFF) continue;
     const bool restart = kFirstRestart <= marker && marker < kFirstRestart + 8;

@@ -21,6 +21,8 @@ constexpr uint64_t kPieceBytes = uint64_t{256} << 10;
 constexpr uint64_t kOwnBytes = uint64_t{32} << 10;
 // Batches that are announced after one that had to wait for the disk.
 constexpr unsigned kAnnounced = 64;
+// Rows of a piece that are copied to see whether others must be waited for.
+constexpr uint64_t kTriedRows = 4;
 
 uint64_t clock_nanoseconds(clockid_t clock) {
   timespec now{};
@@ -128,7 +130,7 @@ void RowGatherer::work() {
       to_advise_.pop_front();
       ++job->running;
       lock.unlock();
-      advise(*job);
+      advise(*job, 0, job->numbers.size());
       lock.lock();
       --job->running;
       finished_.notify_all();
@@ -147,20 +149,36 @@ void RowGatherer::work() {
   }
 }
 
-void RowGatherer::advise(const Job& job) const {
-  for (const RowColumn& column : columns_) column.advise(job.numbers);
+void RowGatherer::advise(const Job& job, uint64_t first, uint64_t end) const {
+  const std::span<const int64_t> numbers(job.numbers.data() + first, end - first);
+  for (const RowColumn& column : columns_) column.advise(numbers);
+}
+
+void RowGatherer::copy(const Job& job, uint64_t first, uint64_t end) const {
+  const std::span<const int64_t> numbers(job.numbers.data() + first, end - first);
+  for (size_t i = 0; i < columns_.size(); ++i)
+    columns_[i].gather(numbers, job.to[i] + first * columns_[i].row_bytes());
+}
+
+void RowGatherer::announce_queue() {
+  const std::lock_guard lock(mutex_);
+  if (cold_jobs_ == 0) to_advise_ = to_copy_;
+  cold_jobs_ = kAnnounced;
 }
 
 void RowGatherer::run_piece(Job& job, uint64_t piece) {
   const uint64_t begin = clock_nanoseconds(CLOCK_MONOTONIC);
   const uint64_t cpu_begin = clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID);
-  const long waited = pages_waited_for();
   const uint64_t first = piece * job.piece_rows;
-  const uint64_t count = std::min<uint64_t>(job.piece_rows, job.numbers.size() - first);
-  const std::span<const int64_t> numbers(job.numbers.data() + first, count);
-  for (size_t i = 0; i < columns_.size(); ++i)
-    columns_[i].gather(numbers, job.to[i] + first * columns_[i].row_bytes());
-  if (pages_waited_for() != waited) cold_jobs_ = kAnnounced;
+  const uint64_t end = std::min<uint64_t>(first + job.piece_rows, job.numbers.size());
+  const uint64_t tried = std::min(first + kTriedRows, end);
+  const long waited = pages_waited_for();
+  copy(job, first, tried);
+  if (pages_waited_for() != waited) {
+    announce_queue();
+    advise(job, tried, end);
+  }
+  copy(job, tried, end);
   nanoseconds_ += clock_nanoseconds(CLOCK_MONOTONIC) - begin;
   cpu_nanoseconds_ += clock_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - cpu_begin;
 }

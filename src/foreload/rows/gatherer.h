@@ -6,7 +6,9 @@
 //
 // Columns may lie in mapped files. Nobody knows whether their pages are in memory, and asking for
 // each row costs more than copying it. So threads count what they waited for: once a copy had to
-// wait for the disk, the rows of the next batches are announced to the system before any is copied.
+// wait for the disk, all rows that were asked for, and those of the next batches, are announced to
+// the system before any other is copied. Then they are read at the same time, and nothing around
+// them is read.
 //
 // Jobs are begun in the order in which they were asked for. All functions may be called by any
 // thread.
@@ -65,7 +67,11 @@ class RowGatherer {
   bool enqueue(const std::shared_ptr<Job>& job);
   void start();
   void work();
-  void advise(const Job& job) const;
+  // Rows from the first one to before the end, of all columns.
+  void advise(const Job& job, uint64_t first, uint64_t end) const;
+  void copy(const Job& job, uint64_t first, uint64_t end) const;
+  // The pages of rows must be waited for: announce all that were asked for.
+  void announce_queue();
   void run_piece(Job& job, uint64_t piece);
 
   const std::vector<RowColumn> columns_;

@@ -192,6 +192,28 @@ Result<FileList> file_list_of(const std::vector<std::string>& paths) {
   return files;
 }
 
+Result<FileList> file_list_of(const std::vector<std::string>& paths,
+                              std::vector<std::vector<FileRange>> samples) {
+  FORELOAD_TRY(FileList files, file_list_of(paths));
+  if (samples.empty()) return files;
+  Digester digester;
+  digester.add(files.checksum);
+  for (size_t number = 0; number < samples.size(); ++number) {
+    digester.add(samples[number].size());
+    for (const FileRange& range : samples[number]) {
+      if (range.file >= paths.size())
+        return fail(ErrorKind::invalid,
+                    fmt::format("cannot use sample {}: it is made of file {}, but {} files are "
+                                "given; give all of them",
+                                number, range.file, paths.size()));
+      digester.add(range.file).add(range.offset).add(range.length);
+    }
+  }
+  files.checksum = digester.digest().low;
+  files.samples = std::move(samples);
+  return files;
+}
+
 Result<Listing> list_files(const fs::path& list, const ListingOptions& options) {
   FORELOAD_TRY(FileList found, read_file_list(list));
   return list_files(std::move(found), options);
@@ -218,10 +240,10 @@ Result<Listing> list_files(FileList found, const ListingOptions& options) {
     if (options.operations)
       options.operations->count(Operation::stat, std::chrono::steady_clock::now() - begin, 0,
                                 error != 0);
-    if (error != 0) return cannot_use(system_message(error));
-    if (S_ISDIR(status.stx_mode)) return cannot_use("it is a folder");
-    file.size = status.stx_size;
-    file.version = file_version(file.size, status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec);
+    if (error != 0 && !leads_nowhere(AT_FDCWD, path.native(), error))
+      return cannot_use(system_message(error));
+    if (error == 0 && S_ISDIR(status.stx_mode)) return cannot_use("it is a folder");
+    note_status(error, status, file);
     return std::nullopt;
   };
   const ParallelLoop::Tick tick = [&options, count](size_t done) {

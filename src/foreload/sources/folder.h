@@ -36,5 +36,9 @@ Result<std::unique_ptr<Source>> open_folder(FolderSettings settings, Source::Ans
 
 // The version of a file, as list_folder() gives it and reads compare it.
 uint64_t file_version(uint64_t size, int64_t mtime_seconds, uint32_t mtime_nanoseconds);
+// What stands in its place for samples that are listed, as ImageFolder lists them, and cannot be
+// read. They are answered `permanent` at once and never opened: opening a pipe waits for a writer.
+inline constexpr uint64_t kLinkToNothing = 1;
+inline constexpr uint64_t kNotAFile = 2;  // a named pipe, a socket or a device
 
 }  // namespace foreload

@@ -48,8 +48,9 @@ void FolderFiles::count(Operation operation, SteadyTime start, int64_t result) c
                     has_bytes ? static_cast<uint64_t>(result) : 0, result < 0);
 }
 
-Outcome FolderFiles::check_name(std::string_view name) {
+Outcome FolderFiles::check_object(uint32_t object) const {
   const auto refuse = [](const char* what) { return Outcome{Fault::permanent, 0, what}; };
+  const std::string_view name = objects->name(object);
   if (name.empty()) return refuse("its name is empty");
   if (name.find('\0') != std::string_view::npos) return refuse("its name holds a zero byte");
   if (name.front() == '/') return refuse("its name is not relative to the folder");
@@ -58,6 +59,9 @@ Outcome FolderFiles::check_name(std::string_view name) {
     if (name.substr(start, end - start) == "..") return refuse("its name leads out of the folder");
     start = end + 1;
   }
+  const uint64_t version = objects->version(object);
+  if (version == kNotAFile) return refuse("it is a named pipe, a socket or a device, not a file");
+  if (version == kLinkToNothing) return refuse("it was a link to nothing when it was listed");
   return {};
 }
 

@@ -46,8 +46,9 @@ struct FolderFiles {
 
   void count(Operation operation, SteadyTime start, int64_t result) const;
 
-  // Whether the name may be opened: it is not empty and cannot lead out of the folder.
-  static Outcome check_name(std::string_view name);
+  // Whether the object may be opened: its name is not empty and cannot lead out of the folder, and
+  // the listing found a file.
+  Outcome check_object(uint32_t object) const;
   // Whether the open file is the version that was listed and has the wanted bytes.
   Outcome check_status(const struct statx& status, const Extent& extent) const;
   // A read met the end of the file after `bytes`, although its size had promised more.

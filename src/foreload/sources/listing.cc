@@ -331,21 +331,37 @@ Result<void> Lister::measure(std::vector<ListedFile>& files) const {
       [this, &files](size_t i, const std::atomic<bool>&) -> std::optional<Error> {
         ListedFile& file = files[i];
         struct statx status{};
-        if (const int error = status_of(file.name, STATX_SIZE | STATX_MTIME, status)) {
-          return Error{ErrorKind::unreadable,
-                       fmt::format("cannot stat file {}: {}; {}", join(root_, file.name),
-                                   system_message(error),
-                                   error == ENOENT ? "restore it, or remove the link to it"
-                                                   : "make it readable, or remove it")};
+        const int error = status_of(file.name, STATX_TYPE | STATX_SIZE | STATX_MTIME, status);
+        if (error == 0 || leads_nowhere(root_fd_, file.name, error)) {
+          note_status(error, status, file);
+          return std::nullopt;
         }
-        file.size = status.stx_size;
-        file.version = file_version(file.size, status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec);
-        return std::nullopt;
+        return Error{ErrorKind::unreadable,
+                     fmt::format("cannot stat file {}: {}; make it readable, or remove it",
+                                 join(root_, file.name), system_message(error))};
       },
       files.size());
 }
 
 }  // namespace
+
+void note_status(int error, const struct statx& status, ListedFile& file) {
+  if (error != 0) {
+    file.version = kLinkToNothing;
+  } else if (!S_ISREG(status.stx_mode)) {
+    file.version = kNotAFile;
+  } else {
+    file.size = status.stx_size;
+    file.version = file_version(file.size, status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec);
+  }
+}
+
+bool leads_nowhere(int folder, const std::string& name, int error) {
+  if (error != ENOENT && error != ELOOP && error != ENOTDIR) return false;
+  struct statx status{};
+  return ::statx(folder, name.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &status) == 0 &&
+         S_ISLNK(status.stx_mode);
+}
 
 const std::vector<std::string>& image_extensions() {
   static const std::vector<std::string> extensions{".jpg", ".jpeg", ".png",  ".ppm", ".bmp",

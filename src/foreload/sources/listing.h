@@ -9,6 +9,8 @@
 // listed and files are stat'ed in parallel, because on a shared file system both are latency.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -59,8 +61,15 @@ Result<std::optional<std::string>> changed_folder(const std::filesystem::path& r
                                                   const std::vector<ListedFolder>& folders,
                                                   const ListingOptions& options = {});
 
-// Fails with `unreadable` (naming the path and what the system said) if anything under the root
-// cannot be listed or stat'ed, `invalid` if no file matches or a class folder has none (as
+// Takes over what statx said about a file, or that it is a link that leads nowhere (`error`).
+void note_status(int error, const struct statx& status, ListedFile& file);
+// Whether `error` of a stat means that the file is there, and is a link to nothing or to itself.
+bool leads_nowhere(int folder, const std::string& name, int error);
+
+// A link that leads nowhere, a pipe, a socket and a device are samples of no bytes that cannot be
+// read, as in ImageFolder; their version says so (see folder.h).
+// Fails with `unreadable` (naming the path and what the system said) if anything else under the
+// root cannot be listed or stat'ed, `invalid` if no file matches or a class folder has none (as
 // ImageFolder does), `cancelled` if progress says so.
 Result<Listing> list_folder(const std::filesystem::path& root, const ListingOptions& options = {});
 

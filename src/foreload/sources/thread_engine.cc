@@ -164,7 +164,7 @@ void Crew::work() {
 Crew::End Crew::read_file(const ReadLedger::Ref& owed) const {
   const Extent& extent = owed->read().extent;
   const std::string name(files_->objects->name(extent.object));
-  Outcome outcome = FolderFiles::check_name(name);
+  Outcome outcome = files_->check_object(extent.object);
   if (!outcome.good()) return ledger_.finish(owed, std::move(outcome)), End::done;
 
   SteadyTime start = Clock::now();

@@ -270,8 +270,9 @@ void Ring::start_reads() {
          ledger_.abandoned() < files_->most_in_flight) {
     ReadLedger::Ref owed = ledger_.start();
     if (!owed) return;
-    std::string name(files_->objects->name(owed->read().extent.object));
-    if (Outcome outcome = FolderFiles::check_name(name); !outcome.good()) {
+    const uint32_t object = owed->read().extent.object;
+    std::string name(files_->objects->name(object));
+    if (Outcome outcome = files_->check_object(object); !outcome.good()) {
       ledger_.finish(owed, std::move(outcome));
       continue;
     }
