@@ -60,7 +60,7 @@ class StreamCore:
         torch = needs_torch(collate_fn)
         if torch:
             importlib.import_module("torch")  # its generator is one of those that are kept
-        job = StreamJob(dataset, collate_fn, batch_size, drop_last, seed, rank, torch)
+        job = StreamJob(dataset, collate_fn, batch_size, drop_last, seed, rank)
         self.samples = 0
         self.bytes = 0
         self._dataset = dataset

@@ -7,6 +7,7 @@ The same code runs in the calling process and in worker processes.
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,6 @@ class StreamJob:
     drop_last: bool
     seed: int
     rank: int
-    torch: bool  # whether torch is used
 
     def begin(self, worker: int, workers: int) -> Callable[[bytes], Any]:
         """In a worker process: a task asks for the next batch of a certain iteration."""
@@ -79,7 +79,7 @@ class Stream:
         job = self._job
         self._iterator, self._ended, self._batches = iter(()), True, 0  # in case this fails
         self._seed = (_word(job.seed, epoch, job.rank) >> 1) + self._worker
-        if self._workers > 0 and job.torch:
+        if self._workers > 0 and "torch" in sys.modules:
             set_worker_info(self._worker, self._workers, self._seed, job.dataset)
         seed_generators(self._seed)
         given = state or {"batches": 0, "ended": False, "dataset": None, "iterator": None}
