@@ -36,6 +36,8 @@ class Dense:
         finish: Makes what the loop gets of the gathered rows, where that is not the same.
     """
 
+    native = True
+
     def __init__(
         self,
         core: _core.RowColumn,
@@ -96,6 +98,8 @@ class Picked:
         collate: Makes a batch of rows.
         described: What tells this column from another one.
     """
+
+    native = False
 
     def __init__(
         self,
