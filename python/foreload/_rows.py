@@ -83,8 +83,8 @@ class RowMaker:
 
     @property
     def native(self) -> bool:
-        """Whether C++ copies everything."""
-        return not self._picked
+        """Whether batches are more than what the data set's own Python code gives."""
+        return any(column.native for column in self._columns)
 
     def __len__(self) -> int:
         return self._rows if self._mapping is None else len(self._mapping)
@@ -313,7 +313,7 @@ def _hugging_face_rows(dataset: Any, single: bool) -> RowMaker:
         return called
     some = sorted({0, len(dataset) // 2, len(dataset) - 1})
     probe = arrow.probe_of(dataset, some)
-    columns = None if probe is None else arrow.native_columns(dataset, probe)
+    columns = None if probe is None else arrow.columns_like(dataset, probe)
     if probe is None or not columns:
         return called
     native = RowMaker(
