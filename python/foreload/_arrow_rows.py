@@ -191,21 +191,19 @@ def _table_column(column: Any) -> tuple[Column, Callable[[int], Any]]:
 # Hugging Face.
 
 
-def plain(feature: Any) -> bool:
-    """Whether a column of `datasets` is numbers, text, or lists of numbers, which the library gives
-    without decoding anything."""
-    features: Any = sys.modules["datasets"].features
+# Kinds of columns that the library gives without decoding anything, and lists of such.
+_PLAIN = {"Value", "ClassLabel", "Array2D", "Array3D", "Array4D", "Array5D"}
+_LISTS = {"List", "LargeList", "Sequence"}
 
-    if type(feature) in (features.Value, features.ClassLabel):
-        return True
-    if type(feature) in (features.List, features.LargeList):
+
+def plain(feature: Any) -> bool:
+    """Whether a column of `datasets` is numbers, text, or lists of these."""
+    kind = type(feature)
+    if kind.__module__ != "datasets.features.features":
+        return False
+    if kind.__name__ in _LISTS:
         return plain(feature.feature)
-    return type(feature) in (
-        features.Array2D,
-        features.Array3D,
-        features.Array4D,
-        features.Array5D,
-    )
+    return kind.__name__ in _PLAIN
 
 
 def column_like(column: Any, like: Any, through_numpy: bool) -> Column | None:

@@ -88,13 +88,11 @@ def needs_torch(collate_fn: Callable[[Any], Any] | None) -> bool:
     return "torch" in sys.modules or (collate_fn is None and HAVE_TORCH)
 
 
-def fingerprint_of(dataset: Any) -> str:
+def fingerprint_of(dataset: Any, length: int | None) -> str:
     """Of its class and length: reading samples would take too long."""
     kind = type(dataset)
-    length = len(dataset) if hasattr(dataset, "__len__") else -1
-    return hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}:{length}".encode()).hexdigest()[
-        :32
-    ]
+    text = f"{kind.__module__}.{kind.__qualname__}:{length}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ class CallMaker:
     @property
     def fingerprint(self) -> str:
         """Of what is known without reading samples."""
-        return fingerprint_of(self._calls.dataset)
+        return fingerprint_of(self._calls.dataset, len(self._calls.dataset))
 
     def submit(self, wanted: Wanted) -> Wanted:
         """The ticket is the question itself."""

@@ -287,6 +287,7 @@ class LoaderCore:
     def root(self) -> builtins.bytes: ...
     @property
     def index(self) -> Index: ...
+    def part_sizes(self, sample: int) -> list[int]: ...
     def name_of(self, sample: int) -> builtins.bytes: ...
     def stats_json(self) -> str: ...
     def start_json(self) -> str: ...
@@ -298,6 +299,7 @@ def open_loader(
     *,
     dataset: str,
     files: list[str],
+    ranges: list[list[tuple[int, int, int | None]]],
     extensions: list[str] | None,
     index: str,
     revalidate: bool,
@@ -417,6 +419,18 @@ class RowColumn:
     def __len__(self) -> int: ...
     @property
     def row_bytes(self) -> int: ...
+
+@final
+class BatchMemory:
+    """Memory of batches that is used again when nobody has the batch any more.
+
+    Args:
+        budget: Bytes in use and kept together; what is beyond is not kept.
+    """
+
+    def __init__(self, budget: int) -> None: ...
+    def empty(self, dtype: np.dtype[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+        """An array whose content is arbitrary."""
 
 @final
 class GatheredRows:

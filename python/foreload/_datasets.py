@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from foreload._arguments import path_of
+from foreload._parts import Files, Range, filled, is_several
 
 WAYS = (
     "give a folder, an object with __getitem__ and __len__, an IterableDataset, rows in memory, or "
@@ -44,12 +45,13 @@ class Samples:
     dataset: Any  # what the user gave
     folder: str | None = None
     files: list[str] | None = None
+    ranges: list[list[Range]] = field(default_factory=list)  # of files; empty: each is a sample
     blobs: Callable[[int], bytes] | None = None  # where samples are in memory
     called: bool = False  # its own __getitem__ makes the samples
     stream: bool = False  # its own __iter__ does
     count: int | None = None  # None: the listing will tell
     targets: Sequence[Any] | None = None  # class of each sample; None: the listing's labels
-    decode: Callable[[bytes, int], Any] | None = None  # makes the whole sample
+    decode: Callable[[Any, int], Any] | None = None  # makes the whole sample
     transform: Any = None
     target_transform: Any = None
     loader: Any = None  # of the user's own; None: images
@@ -149,7 +151,11 @@ def _has_samples(dataset: Any) -> bool:
 
 
 def _locates(dataset: Any) -> bool:
-    return callable(getattr(dataset, "locate", None)) and callable(getattr(dataset, "decode", None))
+    """Whether it says itself where samples are. What it is made of then, decode() says, or a
+    transform for each part."""
+    if not callable(getattr(dataset, "locate", None)):
+        return False
+    return callable(getattr(dataset, "decode", None)) or not _gets_items(dataset)
 
 
 def _leaves(dataset: Any) -> list[tuple[Any, int]] | None:
@@ -178,14 +184,47 @@ class LeafDecoder:
         self._whole = leaves[0][0] if whole else None  # one data set as it is needs no table
         self._leaves = [] if whole else leaves
 
-    def __call__(self, data: bytes, index: int) -> Any:
+    def __call__(self, data: Any, index: int) -> Any:
+        """`data`: the bytes of the sample, or those of each of its files."""
         leaf, number = (self._whole, index) if self._whole is not None else self._leaves[index]
-        return leaf.decode(data, number)
+        if isinstance(data, tuple):
+            data = filled(leaf.locate(number), data)
+        decode = getattr(leaf, "decode", None)
+        return data if decode is None else decode(data, number)
 
 
 def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
     """A data set that says itself where samples are."""
+    samples = Samples(dataset, count=len(leaves), decode=LeafDecoder(leaves))
+    first = leaves[0][0].locate(leaves[0][1])
+    if isinstance(first, bytes | bytearray | memoryview):
+        samples.blobs = _blobs_of(leaves)
+        return samples
+    if is_several(first):
+        files = Files()
+        for leaf, number in leaves:
+            who = f"locate({number}) of {type(leaf).__name__}"
+            found = leaf.locate(number)
+            if not is_several(found):
+                raise TypeError(f"{who} gave {type(found).__name__}: give parts for every sample")
+            files.add(found, who)
+        samples.files, samples.ranges = files.paths, files.ranges
+        return samples
+    samples.files = [_path_of_sample(leaf, number) for leaf, number in leaves]
+    return samples
 
+
+def _path_of_sample(leaf: Any, number: int) -> str:
+    found = leaf.locate(number)
+    if not isinstance(found, str | os.PathLike):
+        raise TypeError(
+            f"locate({number}) of {type(leaf).__name__} gave {type(found).__name__}: give a path "
+            "for every sample, or bytes for every sample, or parts for every sample"
+        )
+    return os.fspath(found)
+
+
+def _blobs_of(leaves: list[tuple[Any, int]]) -> Callable[[int], bytes]:
     def blob(index: int) -> bytes:
         leaf, number = leaves[index]
         found = leaf.locate(number)
@@ -197,22 +236,7 @@ def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
             )
         return bytes(found)
 
-    samples = Samples(dataset, count=len(leaves), decode=LeafDecoder(leaves))
-    first = leaves[0][0].locate(leaves[0][1])
-    if isinstance(first, bytes | bytearray | memoryview):
-        samples.blobs = blob
-        return samples
-    files = []
-    for leaf, number in leaves:
-        found = leaf.locate(number)
-        if not isinstance(found, str | os.PathLike):
-            raise TypeError(
-                f"locate({number}) of {type(leaf).__name__} gave {type(found).__name__}: give a "
-                "path for every sample, or bytes for every sample"
-            )
-        files.append(os.fspath(found))
-    samples.files = files
-    return samples
+    return blob
 
 
 def _listed(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples | None:

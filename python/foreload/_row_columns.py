@@ -20,6 +20,10 @@ Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
 
+# Memory of so many bytes and more is used again.
+LARGE = 128 << 10
+
+
 class Dense:
     """Rows of one shape that C++ copies into the batch.
 
@@ -47,17 +51,40 @@ class Dense:
         self.dtype = dtype
         self.described = f"{described} {shape}"
         self.finish = finish
+        self._carrier, self._view = _carrier_of(dtype)
 
     def __len__(self) -> int:
         return len(self.core)
 
-    def empty(self, count: int) -> Any:
-        """Memory for so many rows."""
+    def empty(self, count: int, memory: _core.BatchMemory | None = None) -> Any:
+        """Memory for so many rows, a large one from there."""
+        shape = (count, *self.shape)
+        if memory is None or count * self.core.row_bytes < LARGE:
+            if not HAVE_TORCH:
+                return np.empty(shape, self.dtype)
+            import torch
+
+            return torch.empty(shape, dtype=self.dtype)
+        array = memory.empty(self._carrier, shape)
         if not HAVE_TORCH:
-            return np.empty((count, *self.shape), self.dtype)
+            return array
         import torch
 
-        return torch.empty((count, *self.shape), dtype=self.dtype)
+        tensor = torch.from_numpy(array)
+        return tensor if self._view is None else tensor.view(self._view)
+
+
+def _carrier_of(dtype: Any) -> tuple[np.dtype[Any], Any]:
+    """The type of numpy's arrays with which batches begin, and what they are seen as then."""
+    if not HAVE_TORCH:
+        return dtype, None
+    import torch
+
+    one = torch.empty(1, dtype=dtype)
+    try:
+        return one.numpy().dtype, None
+    except TypeError:  # numpy has no such type
+        return np.dtype(f"i{one.element_size()}"), dtype
 
 
 class Picked:

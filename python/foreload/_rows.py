@@ -36,6 +36,7 @@ Integers = npt.NDArray[np.int64]
 # Batches are gathered ahead within these bytes, but always two and never more than eight.
 AHEAD_BYTES = 64 << 20
 FEWEST_AHEAD, MOST_AHEAD = 2, 8
+LOOP_HOLDS = 3  # batches whose memory a loop usually has
 
 
 class RowMaker:
@@ -73,7 +74,8 @@ class RowMaker:
             cores = [column.core for column in self._dense]
             memory = [column.memory for column in self._dense]
             self._gatherer = _core.RowGatherer(cores, memory)
-        self._sized_for = 0  # rows of a batch that `ahead` was computed for
+        self._sized_for = 0  # rows of the largest batch so far
+        self._memory: _core.BatchMemory | None = None
         self.ahead = FEWEST_AHEAD if self._gatherer is not None else 0
         self._own = [0.0, 0.0]  # seconds, and CPU seconds, of the loop's thread
         self.seconds = 0.0
@@ -134,12 +136,12 @@ class RowMaker:
         if self._gatherer is None:
             return None, rows
         count = len(rows)
-        if count != self._sized_for:
+        if count > self._sized_for:
             self._size_for(count)
-        batch = [column.empty(count) for column in self._dense]
         try:
+            batch = [column.empty(count, self._memory) for column in self._dense]
             gathered = self._gatherer.submit(rows, [address_of(each) for each in batch], batch)
-        except ValueError as error:  # belongs to this batch
+        except (ValueError, MemoryError, RuntimeError) as error:  # belongs to this batch
             return error, rows
         return gathered, rows
 
@@ -147,6 +149,7 @@ class RowMaker:
         self._sized_for = count
         size = max(1, count * sum(column.core.row_bytes for column in self._dense))
         self.ahead = min(MOST_AHEAD, max(FEWEST_AHEAD, AHEAD_BYTES // size))
+        self._memory = _core.BatchMemory((self.ahead + LOOP_HOLDS) * size)
 
     def take(self, ticket: Any, seconds: float | None) -> Any:
         """The batch."""
@@ -205,7 +208,10 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         single: Whether the loop gets samples instead of batches.
     """
     if _is_exactly(dataset, "torch.utils.data", "TensorDataset"):
-        return _columns(dataset.tensors, _as_it_is, dataset.__getitem__, single)
+        columns = _columns_of(dataset.tensors)
+        if columns is None:
+            return None
+        return RowMaker(columns, _as_it_is, dataset.__getitem__, single)
     if _is_exactly(dataset, "torch.utils.data", "Subset"):
         return _subset(dataset, single)
     if is_array(dataset) or is_tensor(dataset):
@@ -240,66 +246,52 @@ def _the_only_one(made: list[Any]) -> Any:
     return made[0]
 
 
-def _columns(
-    values: Sequence[Any],
-    put_together: Callable[[list[Any]], Any],
-    sample: Callable[[int], Any],
-    single: bool,
-) -> RowMaker | None:
-    """Columns of one length; None if one of them is none, or there are none."""
+def _columns_of(values: Sequence[Any]) -> list[Column] | None:
+    """Columns, at least one of which is an array or a tensor; None if they are something else."""
     columns = [column_of(value) for value in values]
     known = [column for column in columns if column is not None]
-    if not known or len(known) < len(columns):
-        return None
-    return RowMaker(known, put_together, sample, single)
-
-
-def _has_arrays(values: Sequence[Any]) -> bool:
-    return any(is_array(value) or is_tensor(value) for value in values)
+    arrays = any(is_array(value) or is_tensor(value) for value in values)
+    return known if arrays and len(known) == len(columns) else None
 
 
 def _subset(dataset: Any, single: bool) -> RowMaker | None:
     """A selection of rows."""
     rows = rows_of(dataset.dataset, single)
-    if rows is None:
-        return None
     indices = np.asarray(dataset.indices)
-    if len(indices) == 0:
-        return rows.of([])
+    if rows is None or len(indices) == 0:
+        return None if rows is None else rows.of([])
     return rows.of(indices) if indices.ndim == 1 and indices.dtype.kind in "iu" else None
 
 
 def _tuple_rows(dataset: tuple[Any, ...], single: bool) -> RowMaker | None:
     """Columns, if all have one length; otherwise a tuple of samples, which is no rows."""
-    if not _has_arrays(dataset) or any(column_of(value) is None for value in dataset):
+    columns = _columns_of(dataset)
+    if columns is None or len({len(column) for column in columns}) > 1:
         return None
-    if len({len(column) for column in dataset}) > 1:
-        return None
-    return _columns(
-        dataset, _as_it_is, lambda index: tuple(column[index] for column in dataset), single
-    )
+
+    def sample(index: int) -> tuple[Any, ...]:
+        return tuple(column[index] for column in dataset)
+
+    return RowMaker(columns, _as_it_is, sample, single)
 
 
 def _dict_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:
     """Columns by name."""
-    names = list(dataset)
-    if not _has_arrays(list(dataset.values())) or not all(isinstance(name, str) for name in names):
+    columns = _columns_of(list(dataset.values()))
+    if columns is None or not all(isinstance(name, str) for name in dataset):
         return None
-    if any(column_of(value) is None for value in dataset.values()):
-        return None
-    lengths = {name: len(column) for name, column in dataset.items()}
-    if len(set(lengths.values())) > 1:
-        described = ", ".join(f"{name!r} {length:,}" for name, length in lengths.items())
+    if len({len(column) for column in columns}) > 1:
+        lengths = ", ".join(f"{name!r} {len(column):,}" for name, column in dataset.items())
         raise ValueError(
-            f"the columns of a dict must have equally many rows, but they have {described}: cut "
-            "them to one length"
+            f"the columns of a dict must have equally many rows, but they have {lengths}: cut them "
+            "to one length"
         )
-    return _columns(
-        list(dataset.values()),
-        _named(names),
-        lambda index: {name: column[index] for name, column in dataset.items()},
-        single,
-    )
+    own = dict(dataset)
+
+    def sample(index: int) -> dict[str, Any]:
+        return {name: column[index] for name, column in own.items()}
+
+    return RowMaker(columns, _named(list(own)), sample, single)
 
 
 def _table_rows(table: Any, single: bool) -> RowMaker | None:

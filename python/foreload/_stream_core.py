@@ -207,7 +207,7 @@ class StreamCore:
     @property
     def fingerprint(self) -> str:
         """Of the class; what a stream holds is not known."""
-        return fingerprint_of(self._dataset)
+        return fingerprint_of(self._dataset, None)
 
     @property
     def seconds(self) -> float:
@@ -424,5 +424,5 @@ def _warn_of(batches: int) -> None:
     warnings.warn(
         f"{batches} batches of the stream are read again and dropped: give the data set or its "
         "iterator state_dict() and load_state_dict(), and it goes on at once",
-        stacklevel=3,
+        stacklevel=4,  # whoever calls load_state_dict() of the loader
     )

@@ -230,6 +230,32 @@ def test_empty_data_sets() -> None:
         assert maker.fingerprint
 
 
+def test_batches_that_are_kept_stay_as_they_are() -> None:
+    dataset = TensorDataset(torch.arange(4000).repeat_interleave(1000).reshape(4000, 1000))
+    maker = rows_of(dataset)
+    assert maker is not None
+    lists = [list(range(first, first + 100)) for first in range(0, 4000, 100)]
+    kept = list(taken(maker, lists))
+    for numbers, (made,) in zip(lists, kept, strict=True):
+        assert made[:, 999].tolist() == numbers
+
+
+def test_memory_of_large_batches_is_used_again() -> None:
+    maker = rows_of(torch.zeros(1000, 1000))
+    assert maker is not None
+    places = set()
+    for _ in range(20):
+        (made,) = taken(maker, [range(500)])
+        places.add(made.data_ptr())
+        del made
+    assert len(places) == 1
+
+
+@pytest.mark.parametrize("dtype", TENSOR_TYPES, ids=str)
+def test_large_batches_of_every_type(dtype: torch.dtype) -> None:
+    check_like_torch(TensorDataset(bits((20, 40_000), dtype)))
+
+
 # What is the user's own.
 
 
@@ -504,6 +530,20 @@ def test_a_row_that_is_not_there_belongs_to_its_batch() -> None:
     with pytest.raises(ValueError, match=r"cannot gather row 3: the data set has rows 0 to 2; "):
         maker.take(bad, None)
     assert next(taken(maker, [[2]])).tolist() == [[4, 5]]
+
+
+def test_a_batch_that_is_late_can_be_taken_later() -> None:
+    maker = rows_of(np.arange(4_000_000).reshape(1000, 4000))
+    assert maker is not None
+    numbers = np.arange(1000)
+    ticket = maker.submit(Wanted(0, numbers, numbers))
+    while True:
+        try:
+            made = maker.take(ticket, 0)
+            break
+        except TimeoutError:
+            continue
+    assert int(made.sum()) == 4_000_000 * 3_999_999 // 2
 
 
 def test_nothing_is_gathered_after_close() -> None:

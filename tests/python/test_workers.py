@@ -23,6 +23,7 @@ import torch
 from test_calls import KINDS, Made, core_of, draw, epoch_of, same, wanted
 from torch.utils.data import DataLoader, default_collate, get_worker_info
 
+from foreload import _shared_batches
 from foreload._calls import CallMaker
 from foreload._workers import WorkerMaker
 
@@ -384,6 +385,17 @@ def test_memory_is_given_back_when_batches_get_smaller(make):
     assert mappings() - before <= 8
 
 
+def test_any_number_of_batches_can_be_kept(make, monkeypatch):
+    """A process may not have any number of mappings: from some number on, batches are copied."""
+    monkeypatch.setattr(_shared_batches, "_MOST_MAPPED", 5)
+    gc.collect()
+    before = mappings()
+    maker = make(Made(large))
+    kept = [take(maker, [index]) for index in range(30)]
+    assert mappings() - before <= 8
+    assert [batch[0, -1].item() for batch in kept] == list(range(30))
+
+
 def test_nothing_is_left_when_batches_and_maker_are_gone():
     gc.collect()
     before = mappings()
@@ -676,6 +688,22 @@ def test_a_late_batch_can_be_taken_later(make, gates):
         maker.take(ticket, 0.01)
     gates.open(0)
     maker.take(ticket, 60)
+
+
+def test_an_interrupt_gives_up_one_batch(make, monkeypatch):
+    """It was waited for still, and its memory was kept."""
+    maker = make(Made(large))
+    take(maker, [0])
+
+    def interrupted(seconds):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(maker._crew, "_receive", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            take(maker, [1])
+    assert take(maker, [2])[0, 0] == 2
+    assert maker._crew._expected == {}
 
 
 def test_batches_that_nobody_wants_are_not_made(make, gates):

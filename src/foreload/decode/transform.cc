@@ -80,7 +80,7 @@ Result<ImageHeader> Transform::open(std::span<const std::byte> file, Scratch& sc
   }
   if (!other_ || file.empty() || format_of(file) != ImageFormat::other)
     return read_header(file, options());
-  return open_other(file, "not a JPEG or PNG image", scratch);
+  return open_other(file, "not a JPEG, PNG or WebP image", scratch);
 }
 
 Result<ImageHeader> Transform::open_other(std::span<const std::byte> file, std::string_view why,

@@ -74,8 +74,8 @@ class Transform {
   // a GPU; see parcel.h. Only images of 8 bits in three channels can be left to one: others come
   // out as ever.
   std::shared_ptr<const Transform> packing(std::shared_ptr<const PackingRule> rule) const;
-  // The same chain, with somebody to ask where a file is neither JPEG nor PNG nor .npy, or a JPEG
-  // file that the libjpeg at hand cannot decode as Pillow does.
+  // The same chain, with somebody to ask where a file is neither JPEG nor PNG nor WebP nor .npy, or
+  // a JPEG file that the libjpeg at hand cannot decode as Pillow does.
   std::shared_ptr<const Transform> with_other_formats(OtherDecoder decoder) const;
 
   const OutputForm& form() const { return form_; }

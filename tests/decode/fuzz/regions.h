@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -38,8 +39,10 @@ class LastBytes {
 inline void decode_in_two_ways(std::span<const std::byte> file, ImageFormat format) {
   if (format_of(file) != format) return;
   LastBytes last(file);
-  const DecodeOptions options{.mode = last.below(4) == 0 ? ColorMode::grey : ColorMode::rgb,
+  constexpr std::array kModes{ColorMode::rgb, ColorMode::grey, ColorMode::rgba};
+  const DecodeOptions options{.mode = kModes[last.below(kModes.size())],
                               .exif_orientation = last.below(2) == 0,
+                              .wide = last.below(4) == 0,
                               .most_pixels = kMostPixels};
   const auto header = read_header(file, options);
   if (!header) return;
