@@ -14,7 +14,9 @@ sys.path.insert(0, str(ROOT / "tests" / "conformance"))
 
 import conformance  # noqa: E402
 
-BEGIN = "<!-- begin of the table of tests/conformance, made by scripts/make_conformance_table.py -->"
+BEGIN = (
+    "<!-- begin of the table of tests/conformance, made by scripts/make_conformance_table.py -->"
+)
 END = "<!-- end of the table of tests/conformance -->"
 
 

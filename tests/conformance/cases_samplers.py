@@ -55,9 +55,7 @@ OF_TORCH = {
         range(9), replacement=True, num_samples=20, generator=seeded()
     ),
     "SubsetRandomSampler": lambda: SubsetRandomSampler([1, 3, 5, 8], generator=seeded()),
-    "WeightedRandomSampler": lambda: WeightedRandomSampler(
-        [0.1, 0.2, 0.7], 12, generator=seeded()
-    ),
+    "WeightedRandomSampler": lambda: WeightedRandomSampler([0.1, 0.2, 0.7], 12, generator=seeded()),
     "DistributedSampler": lambda: DistributedSampler(range(9), 2, 1, seed=4),
 }
 

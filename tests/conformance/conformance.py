@@ -124,11 +124,7 @@ class Topic:
                 _add(Case(self.name, title, SAME, function, remark, beside, fault=fault))
             for label, value in (over or {}).items():
                 run = functools.partial(function, value=value)
-                _add(
-                    Case(
-                        self.name, f"{title}: {label}", SAME, run, remark, beside, fault=fault
-                    )
-                )
+                _add(Case(self.name, f"{title}: {label}", SAME, run, remark, beside, fault=fault))
             return function
 
         return register
