@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foreload import _core
-from foreload._collate import HAVE_TORCH, default_collate, tensor
+from foreload._collate import HAVE_TORCH, default_collate
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -94,7 +94,6 @@ class Picked:
     Args:
         rows: Gives one row.
         count: Number of rows.
-        collate: Makes a batch of rows.
         described: What tells this column from another one.
     """
 
@@ -105,11 +104,9 @@ class Picked:
         rows: Callable[[int], Any],
         count: int,
         described: str,
-        collate: Callable[[list[Any]], Any] = default_collate,
     ) -> None:
         self._rows = rows
         self._count = count
-        self._collate = collate
         self.described = described
 
     def __len__(self) -> int:
@@ -117,7 +114,7 @@ class Picked:
 
     def pick(self, numbers: list[int]) -> Any:
         """The batch of these rows."""
-        return self._collate([self._rows(number) for number in numbers])
+        return default_collate([self._rows(number) for number in numbers])
 
     def bytes_of(self, number: int) -> bytes:
         """A row for the fingerprint."""
@@ -252,10 +249,7 @@ def _array_column(array: Array) -> Column:
 
 
 def column_of_list(rows: Sequence[Any]) -> Column | None:
-    """A list whose entries are arrays, or tensors, of one row each; None for other lists.
-
-    Where shapes differ, a batch is a list of copies.
-    """
+    """A list whose entries are arrays, or tensors, of one shape; None for other lists."""
     if not rows:
         return None
     arrays = all(type(row) in (np.ndarray, np.memmap) for row in rows)
@@ -264,8 +258,7 @@ def column_of_list(rows: Sequence[Any]) -> Column | None:
     first = rows[0]
     described = f"list of {first.dtype.str if arrays else first.dtype}"
     if any(row.shape != first.shape for row in rows):
-        copy = _array_copy if arrays else _tensor_copy
-        return Picked(rows.__getitem__, len(rows), f"{described}, ragged", copy)
+        return None
     shape = tuple(first.shape)
     # A row is an array here, also one without dimensions.
     dtype = batch_dtype(first.dtype, scalar=False) if arrays else first.dtype
@@ -282,11 +275,3 @@ def column_of_list(rows: Sequence[Any]) -> Column | None:
     stretches = [(number, address_of(row), 0) for number, row in enumerate(rows)]
     layout = Layout(stretches, len(rows), size, shape, strides)
     return Dense(layout.core(), held, shape, dtype, described)
-
-
-def _array_copy(rows: list[Any]) -> list[Any]:
-    return [tensor(np.array(row)) for row in rows]
-
-
-def _tensor_copy(rows: list[Any]) -> list[Any]:
-    return [row.clone() for row in rows]

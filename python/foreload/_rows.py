@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sets that are rows in memory or in mapped files: C++ gathers their batches.
 
-These are torch's TensorDataset and Subsets of it, arrays and tensors, tuples and dicts of columns,
+These are torch's TensorDataset and Subsets of it, arrays and tensors, dicts of columns,
 lists of arrays, pyarrow's Tables and Hugging Face's Datasets. What a class of the user's own does
 is never bypassed: it is no rows.
 """
@@ -218,11 +218,9 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         column = column_of(dataset)
         assert column is not None
         return RowMaker([column], _the_only_one, dataset.__getitem__, single)
-    if type(dataset) is tuple:
-        return _tuple_rows(dataset, single)
     if type(dataset) is dict:
         return _dict_rows(dataset, single)
-    if type(dataset) is list:
+    if type(dataset) in (list, tuple):
         column = column_of_list(dataset)
         if column is not None:
             return RowMaker([column], _the_only_one, dataset.__getitem__, single)
@@ -261,18 +259,6 @@ def _subset(dataset: Any, single: bool) -> RowMaker | None:
     if rows is None or len(indices) == 0:
         return None if rows is None else rows.of([])
     return rows.of(indices) if indices.ndim == 1 and indices.dtype.kind in "iu" else None
-
-
-def _tuple_rows(dataset: tuple[Any, ...], single: bool) -> RowMaker | None:
-    """Columns, if all have one length; otherwise a tuple of samples, which is no rows."""
-    columns = _columns_of(dataset)
-    if columns is None or len({len(column) for column in columns}) > 1:
-        return None
-
-    def sample(index: int) -> tuple[Any, ...]:
-        return tuple(column[index] for column in dataset)
-
-    return RowMaker(columns, _as_it_is, sample, single)
 
 
 def _dict_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:

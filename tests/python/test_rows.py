@@ -118,18 +118,15 @@ def all_dense(maker: RowMaker) -> bool:
 
 
 class Columns(Dataset[Any]):
-    """What tuples and dicts of columns mean, for torch."""
+    """What a dict of columns means, for torch."""
 
     def __init__(self, columns: Any) -> None:
         self.columns = columns
 
     def __len__(self) -> int:
-        first = self.columns if isinstance(self.columns, tuple) else list(self.columns.values())
-        return len(first[0])
+        return len(next(iter(self.columns.values())))
 
     def __getitem__(self, index: int) -> Any:
-        if isinstance(self.columns, tuple):
-            return tuple(column[index] for column in self.columns)
         return {name: column[index] for name, column in self.columns.items()}
 
 
@@ -435,11 +432,6 @@ def test_a_memory_map_lives_as_long_as_its_batches_are_made(tmp_path: Path) -> N
 # Columns.
 
 
-def test_tuples_of_columns() -> None:
-    columns = (np.arange(60).reshape(20, 3), torch.arange(20), np.linspace(0, 1, 20))
-    assert all_dense(check_like_torch(columns, Columns(columns)))
-
-
 def test_dicts_of_columns() -> None:
     columns = {
         "image": np.arange(120, dtype=np.uint8).reshape(20, 3, 2),
@@ -466,6 +458,7 @@ def test_lists_of_arrays_and_tensors(kind: str, shape: tuple[int, ...]) -> None:
     arrays = [np.full(shape, i).astype(kind) for i in range(20)]
     assert all_dense(check_like_torch(arrays))
     assert all_dense(check_like_torch([torch.from_numpy(array) for array in arrays]))
+    assert all_dense(check_like_torch(tuple(arrays)))
 
 
 def test_lists_of_arrays_that_are_not_alike() -> None:
@@ -475,16 +468,10 @@ def test_lists_of_arrays_that_are_not_alike() -> None:
     check_like_torch([torch.ones(2, requires_grad=bool(i % 2)) for i in range(20)])
 
 
-def test_ragged_lists_stay_lists() -> None:
+def test_ragged_lists_are_no_rows() -> None:
     rows = [np.arange(i % 4 + 1) for i in range(20)]
-    for given in (rows, [torch.from_numpy(row) for row in rows]):
-        maker = rows_of(given)
-        assert maker is not None
-        lists = [[2, 7], [4, 8], [0]]  # the second one has equal shapes
-        for numbers, made in zip(lists, taken(maker, lists), strict=True):
-            check_same(made, [torch.from_numpy(rows[number]) for number in numbers])
-        next(taken(maker, [[3]]))[0].fill_(9)
-        assert rows[3].tolist() == [0, 1, 2, 3]
+    assert rows_of(rows) is None
+    assert rows_of([torch.from_numpy(row) for row in rows]) is None
 
 
 # How batches are asked for.
