@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training samples a second of one thread, foreload and Pillow in turn, by kind of file.
 
-Run it with the release build and the package there (make build-release; make build):
+Needs the package, and its own program:
+    cmake --preset release
+    cmake --build --preset release --target one_thread
     .venv/bin/python bench/decode/beside_pillow.py
 
 Both make the same samples: RandomResizedCrop to 224 with the same crops, and a flip. A round is
