@@ -46,7 +46,8 @@ inline void decode_in_two_ways(std::span<const std::byte> file, ImageFormat form
                               .most_pixels = kMostPixels};
   const auto header = read_header(file, options);
   if (!header) return;
-  const unsigned shrink = format == ImageFormat::jpeg ? 1u << last.below(4) : 1;
+  const bool shrinks = format == ImageFormat::jpeg && !header->lossless;
+  const unsigned shrink = shrinks ? 1u << last.below(4) : 1;
   const ImageSize upright = header->upright();
   const ImageSize size{(upright.width + shrink - 1) / shrink,
                        (upright.height + shrink - 1) / shrink};
