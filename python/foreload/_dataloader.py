@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 from foreload import _core
+from foreload._accelerate import Prepared, adopt, lead_past
 from foreload._arguments import Bytes, maybe_whole, path_of, whole
 from foreload._batches import BatchMaker
 from foreload._budgets import Disk
@@ -23,6 +24,7 @@ from foreload._datasets import samples_of
 from foreload._delivery import Delivery, Run
 from foreload._device import DeviceFeed, pinned_memory
 from foreload._engine_feed import Core
+from foreload._fabric import lead_past_counting
 from foreload._folder_dataset import FolderDataset
 from foreload._iteration import Iteration, Place
 from foreload._iterator import LoaderIterator
@@ -320,6 +322,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         )
         self._latest: Run | None = None  # the iteration that was started last
         self._failed_batches = 0
+        self._delivered = 0  # batches that loops got
+        self._prepared: Prepared | None = None  # by Accelerate
         self._waits = WaitWatch()
         self._witness = Witness(
             core,
@@ -338,6 +342,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             dataset = FolderDataset(samples.folder, os.fsdecode(core.root), core.index, one)
         self._keep_arguments(given | {"dataset": dataset}, own)
         _open.add(self)
+        lead_past()
 
     def _keep_arguments(self, given: dict[str, Any], own: OrderSampler) -> None:
         """What trainers look at, and make a loader from again."""
@@ -370,10 +375,24 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         """How worker processes are started, as it was given."""
         return self._context
 
+    use_stateful_dataloader = True  # Accelerate keeps the state in its checkpoints
+
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """Accelerate keeps a loader as it is that says so, and says so to what it has prepared."""
+        return True
+
+    @_is_accelerate_prepared.setter
+    def _is_accelerate_prepared(self, value: bool) -> None:
+        if self._prepared is None:
+            adopt(self)
+        lead_past()
+
     def __len__(self) -> int:
         return len(self._lists)
 
     def __iter__(self) -> LoaderIterator:
+        lead_past()
         return LoaderIterator(self)
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
@@ -412,6 +431,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next iteration goes on where the state was taken, on any number of ranks."""
+        lead_past_counting()
         place = read_state(self._identity(), state)
         share = state.get("gpu_share", 0)
         if self._feed is not None and self._feed.decoding is not None:
@@ -446,7 +466,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         found: dict[str, Any] = json.loads(core.stats_json())
         found |= json.loads(core.start_json())
         found |= {"epoch": place.epoch, "consumed": place.consumed, "threads": self.num_workers}
-        found["failed_batches"] = self._failed_batches
+        found["delivered"], found["failed_batches"] = self._delivered, self._failed_batches
         if self._pipeline is not None:
             found["transform_seconds"] = self._pipeline.seconds
         if self._pipeline is not None or self._feed is not None:
