@@ -16,6 +16,7 @@ import argparse
 import io
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -45,7 +46,9 @@ KINDS = {
 
 def photo(folder: Path, width: int, height: int) -> Image.Image:
     """One that foreload makes, scaled to the size."""
-    command = [ROOT / ".venv" / "bin" / "foreload", "make-images", folder, "--count", "1"]
+    beside = Path(sys.executable).with_name("foreload")
+    program = beside if beside.exists() else shutil.which("foreload") or "foreload"
+    command = [program, "make-images", folder, "--count", "1"]
     command += ["--classes", "1", "--pixels", f"{width}x{height}"]
     subprocess.run(command, check=True, capture_output=True)
     with Image.open(next(folder.rglob("*.jpg"))) as image:
