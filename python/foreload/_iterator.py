@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from foreload._delivery import Run
 from foreload._iteration import Place
@@ -52,7 +53,8 @@ class LoaderIterator:
 
     def _begin(self, asked: float) -> Run:
         loader = self._loader
-        loader._samples.check_unchanged()
+        loader._check_beginning()
+        loader._draw_as_torch()
         run = self._run = loader._delivery.begin(loader._iteration.upcoming)  # may fail: no trace
         self._turn = loader._iteration.begin()
         loader._latest = run
@@ -83,6 +85,14 @@ class LoaderIterator:
         """The loop gets a batch, or the error that it is."""
         loader = self._loader
         self._received += 1
+        length = loader._stream_length
+        if length is not None and self._received > length:
+            warnings.warn(
+                f"len() of {type(loader.dataset).__name__} is {length:,}, but the loader gave "
+                f"{self._received:,} batches or samples: say the right length, or let each worker "
+                "give a share of the stream",
+                stacklevel=4,
+            )
         assert self._turn is not None
         loader._iteration.received(self._turn, loader._lists.consumed(run.reading, self._received))
 
@@ -108,6 +118,11 @@ class LoaderIterator:
             return loader._state_at(Place(run.reading.place.epoch + 1), None)
         consumed = loader._lists.consumed(run.reading, self._received)
         return loader._state_at(Place(run.reading.place.epoch, consumed), run)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise NotImplementedError(
+            "an iterator of a DataLoader cannot be pickled or copied: state_dict() has its place"
+        )
 
     def __len__(self) -> int:
         return len(self._loader)

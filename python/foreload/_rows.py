@@ -9,9 +9,10 @@ is never bypassed: it is no rows.
 from __future__ import annotations
 
 import hashlib
+import operator
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,12 @@ class RowMaker:
         sample: Gives the sample with a number as the data set does.
         single: Whether the loop gets samples instead of batches.
         mapping: Row of each sample, where these are not the same.
+        parts: Gives what the data set consists of; other parts later are an error.
     """
 
     finished = True
+    # The loop may change the data between two epochs.
+    beyond_the_epoch = False
 
     def __init__(
         self,
@@ -59,7 +63,10 @@ class RowMaker:
         sample: Callable[[int], Any],
         single: bool = False,
         mapping: Integers | None = None,
+        parts: Callable[[], Iterable[Any]] = tuple,
     ) -> None:
+        self._parts = parts
+        self._had = list(parts())
         self._columns = list(columns)
         self._put_together = put_together
         self._sample = sample
@@ -86,6 +93,15 @@ class RowMaker:
         """Whether C++ copies everything."""
         return not self._picked
 
+    def check_unchanged(self) -> None:
+        """RuntimeError if the data set has other arrays, tensors or indices than it had."""
+        now = list(self._parts())
+        if len(now) != len(self._had) or not all(map(operator.is_, now, self._had)):
+            raise RuntimeError(
+                "the data set has other arrays, tensors, columns or indices than when the "
+                "DataLoader was made: make a new DataLoader"
+            )
+
     def __len__(self) -> int:
         return self._rows if self._mapping is None else len(self._mapping)
 
@@ -93,7 +109,9 @@ class RowMaker:
         """One sample as the data set gives it."""
         return self._sample(index)
 
-    def of(self, indices: Sequence[int] | Integers) -> RowMaker:
+    def of(
+        self, indices: Sequence[int] | Integers, parts: Callable[[], Iterable[Any]] = tuple
+    ) -> RowMaker:
         """The same data set with these samples of it alone."""
         chosen = np.asarray(indices, dtype=np.int64)
         chosen = np.where(chosen < 0, chosen + len(self), chosen)
@@ -103,6 +121,7 @@ class RowMaker:
             lambda index: self._sample(int(chosen[index])),
             self._single,
             chosen if self._mapping is None else self._mapping[chosen],
+            lambda: (*self._parts(), *parts()),
         )
 
     def batch(self, indices: Sequence[int]) -> Any:
@@ -211,21 +230,21 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         columns = _columns_of(dataset.tensors)
         if columns is None:
             return None
-        return RowMaker(columns, _as_it_is, dataset.__getitem__, single)
+        tensors = lambda: dataset.tensors  # noqa: E731
+        return RowMaker(columns, _as_it_is, dataset.__getitem__, single, parts=tensors)
     if _is_exactly(dataset, "torch.utils.data", "Subset"):
         return _subset(dataset, single)
     if is_array(dataset) or is_tensor(dataset):
         column = column_of(dataset)
         assert column is not None
         return RowMaker([column], _the_only_one, dataset.__getitem__, single)
-    if type(dataset) is tuple:
-        return _tuple_rows(dataset, single)
-    if type(dataset) is dict:
-        return _dict_rows(dataset, single)
+    if type(dataset) in (tuple, dict):
+        return _column_rows(dataset, single)
     if type(dataset) is list:
         column = column_of_list(dataset)
         if column is not None:
-            return RowMaker([column], _the_only_one, dataset.__getitem__, single)
+            sample = dataset.__getitem__
+            return RowMaker([column], _the_only_one, sample, single, parts=lambda: dataset)
     if _is_exactly(dataset, "pyarrow", "Table"):
         return _table_rows(dataset, single)
     if _is_exactly(dataset, "datasets.arrow_dataset", "Dataset"):
@@ -257,41 +276,76 @@ def _columns_of(values: Sequence[Any]) -> list[Column] | None:
 def _subset(dataset: Any, single: bool) -> RowMaker | None:
     """A selection of rows."""
     rows = rows_of(dataset.dataset, single)
+
+    def parts() -> list[Any]:
+        own = [dataset.dataset, dataset.indices]
+        return own + dataset.indices if type(dataset.indices) is list else own
+
     indices = np.asarray(dataset.indices)
     if rows is None or len(indices) == 0:
-        return None if rows is None else rows.of([])
-    return rows.of(indices) if indices.ndim == 1 and indices.dtype.kind in "iu" else None
+        return None if rows is None else rows.of([], parts)
+    return rows.of(indices, parts) if indices.ndim == 1 and indices.dtype.kind in "iu" else None
 
 
-def _tuple_rows(dataset: tuple[Any, ...], single: bool) -> RowMaker | None:
-    """Columns, if all have one length; otherwise a tuple of samples, which is no rows."""
-    columns = _columns_of(dataset)
-    if columns is None or len({len(column) for column in columns}) > 1:
+class Columns:
+    """A tuple or a dict of columns, as the data set of rows that it stands for."""
+
+    def __init__(self, columns: tuple[Any, ...] | dict[str, Any]) -> None:
+        self._columns = dict(columns) if isinstance(columns, dict) else columns
+
+    @property
+    def names(self) -> list[str] | None:
+        """Of the columns, if they have any."""
+        return list(self._columns) if isinstance(self._columns, dict) else None
+
+    @property
+    def values(self) -> list[Any]:
+        """The columns."""
+        columns = self._columns
+        return list(columns.values() if isinstance(columns, dict) else columns)
+
+    def __len__(self) -> int:
+        return len(self.values[0])
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self._columns, dict):
+            return {name: column[index] for name, column in self._columns.items()}
+        return tuple(column[index] for column in self._columns)
+
+
+def with_rows(dataset: Any) -> Any:
+    """The data set itself, or the rows of a tuple or a dict of columns.
+
+    A tuple of something else, or of columns with different lengths, is a tuple of samples. A dict
+    whose keys are no names has its samples by key.
+    """
+    if type(dataset) is tuple:
+        columns = _columns_of(dataset)
+        if columns is not None and len({len(column) for column in columns}) == 1:
+            return Columns(dataset)
+    if type(dataset) is dict and all(isinstance(name, str) for name in dataset):
+        columns = _columns_of(list(dataset.values()))
+        if columns is None:
+            return dataset
+        if len({len(column) for column in columns}) > 1:
+            lengths = ", ".join(f"{name!r} {len(column):,}" for name, column in dataset.items())
+            raise ValueError(
+                f"the columns of a dict must have equally many rows, but they have {lengths}: cut "
+                "them to one length"
+            )
+        return Columns(dataset)
+    return dataset
+
+
+def _column_rows(dataset: Any, single: bool) -> RowMaker | None:
+    """Columns, with or without names."""
+    rows = with_rows(dataset)
+    if not isinstance(rows, Columns):
         return None
-
-    def sample(index: int) -> tuple[Any, ...]:
-        return tuple(column[index] for column in dataset)
-
-    return RowMaker(columns, _as_it_is, sample, single)
-
-
-def _dict_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:
-    """Columns by name."""
-    columns = _columns_of(list(dataset.values()))
-    if columns is None or not all(isinstance(name, str) for name in dataset):
-        return None
-    if len({len(column) for column in columns}) > 1:
-        lengths = ", ".join(f"{name!r} {len(column):,}" for name, column in dataset.items())
-        raise ValueError(
-            f"the columns of a dict must have equally many rows, but they have {lengths}: cut them "
-            "to one length"
-        )
-    own = dict(dataset)
-
-    def sample(index: int) -> dict[str, Any]:
-        return {name: column[index] for name, column in own.items()}
-
-    return RowMaker(columns, _named(list(own)), sample, single)
+    columns = _columns_of(rows.values)
+    assert columns is not None
+    put_together = _as_it_is if rows.names is None else _named(rows.names)
+    return RowMaker(columns, put_together, rows.__getitem__, single)
 
 
 def _table_rows(table: Any, single: bool) -> RowMaker | None:
