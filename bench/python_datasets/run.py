@@ -21,14 +21,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
 
-import datasets
+import samples
 import torch
 from report import Report
 
 import foreload
 
-DATA = {"light": datasets.Light, "wide": datasets.Wide, "heavy": datasets.Heavy}
-DATA["uneven"] = datasets.Uneven
+DATA = {"light": samples.Light, "wide": samples.Wide, "heavy": samples.Heavy}
+DATA["uneven"] = samples.Uneven
 WORKERS = (1, 2, 4)
 Make = Callable[[Any, int], Iterable[Any]]
 
@@ -103,13 +103,14 @@ def measure(report: Report, name: str, workers: int, rounds: int) -> None:
     def middle(who: str, what: str) -> float:
         return median(run[what] for run in runs[who])
 
+    cpu = middle("foreload", "cpu")  # 0 where it is less than the system's clock can tell
     mine, theirs = (dataset.samples / middle(who, "seconds") for who in makes)
     report.add(
         f"{name}, {workers} workers",
         mine / theirs,
         mine,
         theirs,
-        middle("torch", "cpu") / middle("foreload", "cpu"),
+        middle("torch", "cpu") / cpu if cpu else None,
         1e3 * median(firsts["foreload"]),
         1e3 * median(firsts["torch"]),
     )

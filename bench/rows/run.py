@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows in memory and in mapped files: foreload beside torch's DataLoader.
 
-All contestants take turns in one process, a few hundred batches each, so that whatever else the
-machine does meets them alike. Medians of all rounds are shown, ratios first.
+All contestants take turns in one process, a second each, so that whatever else the machine does
+meets them alike. Medians of all rounds are shown, ratios first.
 
     .venv/bin/python bench/rows/run.py --out build/bench-rows
 """
@@ -28,6 +28,9 @@ from foreload._list_core import ListCore
 from foreload._ranks import Ranks
 from foreload._rows import rows_of
 from foreload._samplers import OrderSampler
+
+# Batches that were made while others had their turn, and are not counted.
+MADE_AHEAD = 10
 
 Case = tuple[Any, Any]  # what foreload gets, and what torch gets
 
@@ -127,7 +130,7 @@ def torch_batches(dataset: Any, batch_size: int, workers: int) -> Iterator[Any]:
         yield from loader
 
 
-def measure(case: Case, batch_size: int, batches: int, rounds: int) -> dict[str, list[float]]:
+def measure(case: Case, batch_size: int, turn: float, rounds: int) -> dict[str, list[float]]:
     """Samples a second of each contestant in each round."""
     contestants = {
         "foreload": foreload_batches(case[0], batch_size),
@@ -137,11 +140,13 @@ def measure(case: Case, batch_size: int, batches: int, rounds: int) -> dict[str,
     rates: dict[str, list[float]] = {name: [] for name in contestants}
     for round_ in range(rounds + 1):
         for name, stream in contestants.items():
-            next(stream)  # wakes workers
-            begin = time.perf_counter()
-            for _ in range(batches):
+            for _ in range(MADE_AHEAD):
                 next(stream)
-            seconds = time.perf_counter() - begin
+            batches = 0
+            begin = time.perf_counter()
+            while (seconds := time.perf_counter() - begin) < turn:
+                next(stream)
+                batches += 1
             if round_ > 0:  # the first one warms up
                 rates[name].append(batches * batch_size / seconds)
     return rates
@@ -152,14 +157,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/bench-rows"))
     parser.add_argument("--cases", nargs="+", choices=[*CASES], default=[*CASES])
     parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--batches", type=int, default=150, help="of a turn")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     results = {}
     for name in arguments.cases:
         case = CASES[name](arguments.out)
-        rates = measure(case, arguments.batch_size, arguments.batches, arguments.rounds)
+        rates = measure(case, arguments.batch_size, arguments.seconds, arguments.rounds)
         results[name] = rates
         middle = {who: statistics.median(each) for who, each in rates.items()}
         ratios = ", ".join(

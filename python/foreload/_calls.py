@@ -18,13 +18,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from foreload._collate import HAVE_TORCH, default_collate, default_convert
-from foreload._list_core import Integers, Wanted
+
+if TYPE_CHECKING:  # workers need not import what the loop needs
+    from foreload._list_core import Integers, Wanted
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15

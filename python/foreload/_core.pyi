@@ -205,8 +205,11 @@ class CompiledTransform:
     def dtype(self) -> str:
         """uint8, float32, ...: as torch names it."""
     @property
-    def shape(self) -> tuple[int, int, int]:
+    def shape(self) -> tuple[int, ...]:
         """Of one sample, as it lies in memory; sides are 0 where sizes differ."""
+    def for_masks(self, fill: int = 0, dtype: str = "uint8") -> CompiledTransform:
+        """The same transform for masks of the images: what moves pixels is done as to the image of
+        the same seed, epoch and position, with nearest pixels; colours are left alone."""
     def run(
         self, data: bytes | memoryview, seed: int, epoch: int, position: int
     ) -> npt.NDArray[Any]:

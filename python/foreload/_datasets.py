@@ -284,7 +284,7 @@ def _read_by_foreload(dataset: Any) -> Samples | None:
 
 def _length(dataset: Any) -> int | None:
     """Samples of a data set that is called; None if it does not say."""
-    if type(dataset) in (tuple, dict):
+    if type(dataset) is dict:
         from foreload._rows import with_rows
 
         return len(with_rows(dataset))

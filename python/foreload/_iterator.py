@@ -23,6 +23,7 @@ class LoaderIterator:
         self._run: Run | None = None
         self._received = 0
         self._over = False
+        self._length = loader._stream_length  # what the loop was told before
 
     def __iter__(self) -> LoaderIterator:
         return self
@@ -85,10 +86,9 @@ class LoaderIterator:
         """The loop gets a batch, or the error that it is."""
         loader = self._loader
         self._received += 1
-        length = loader._stream_length
-        if length is not None and self._received > length:
+        if self._length is not None and self._received > self._length:
             warnings.warn(
-                f"len() of {type(loader.dataset).__name__} is {length:,}, but the loader gave "
+                f"len() of {type(loader.dataset).__name__} is {self._length:,}, but it gave "
                 f"{self._received:,} batches or samples: say the right length, or let each worker "
                 "give a share of the stream",
                 stacklevel=4,

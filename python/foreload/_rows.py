@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sets that are rows in memory or in mapped files: C++ gathers their batches.
 
-These are torch's TensorDataset and Subsets of it, arrays and tensors, tuples and dicts of columns,
+These are torch's TensorDataset and Subsets of it, arrays and tensors, dicts of columns,
 lists of arrays, pyarrow's Tables and Hugging Face's Datasets. What a class of the user's own does
 is never bypassed: it is no rows.
 """
@@ -90,8 +90,8 @@ class RowMaker:
 
     @property
     def native(self) -> bool:
-        """Whether C++ copies everything."""
-        return not self._picked
+        """Whether batches are more than what the data set's own Python code gives."""
+        return any(column.native for column in self._columns)
 
     def check_unchanged(self) -> None:
         """RuntimeError if the data set has other arrays, tensors or indices than it had."""
@@ -238,9 +238,9 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         column = column_of(dataset)
         assert column is not None
         return RowMaker([column], _the_only_one, dataset.__getitem__, single)
-    if type(dataset) in (tuple, dict):
+    if type(dataset) is dict:
         return _column_rows(dataset, single)
-    if type(dataset) is list:
+    if type(dataset) in (list, tuple):
         column = column_of_list(dataset)
         if column is not None:
             sample = dataset.__getitem__
@@ -288,64 +288,45 @@ def _subset(dataset: Any, single: bool) -> RowMaker | None:
 
 
 class Columns:
-    """A tuple or a dict of columns, as the data set of rows that it stands for."""
+    """Columns by name, as the data set of rows that they stand for."""
 
-    def __init__(self, columns: tuple[Any, ...] | dict[str, Any]) -> None:
-        self._columns = dict(columns) if isinstance(columns, dict) else columns
-
-    @property
-    def names(self) -> list[str] | None:
-        """Of the columns, if they have any."""
-        return list(self._columns) if isinstance(self._columns, dict) else None
-
-    @property
-    def values(self) -> list[Any]:
-        """The columns."""
-        columns = self._columns
-        return list(columns.values() if isinstance(columns, dict) else columns)
+    def __init__(self, columns: dict[str, Any]) -> None:
+        self.columns = dict(columns)
 
     def __len__(self) -> int:
-        return len(self.values[0])
+        return len(next(iter(self.columns.values())))
 
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(self._columns, dict):
-            return {name: column[index] for name, column in self._columns.items()}
-        return tuple(column[index] for column in self._columns)
+    def __getitem__(self, index: Any) -> dict[str, Any]:
+        return {name: column[index] for name, column in self.columns.items()}
 
 
 def with_rows(dataset: Any) -> Any:
-    """The data set itself, or the rows of a tuple or a dict of columns.
-
-    A tuple of something else, or of columns with different lengths, is a tuple of samples. A dict
-    whose keys are no names has its samples by key.
-    """
-    if type(dataset) is tuple:
-        columns = _columns_of(dataset)
-        if columns is not None and len({len(column) for column in columns}) == 1:
-            return Columns(dataset)
-    if type(dataset) is dict and all(isinstance(name, str) for name in dataset):
-        columns = _columns_of(list(dataset.values()))
-        if columns is None:
-            return dataset
-        if len({len(column) for column in columns}) > 1:
-            lengths = ", ".join(f"{name!r} {len(column):,}" for name, column in dataset.items())
-            raise ValueError(
-                f"the columns of a dict must have equally many rows, but they have {lengths}: cut "
-                "them to one length"
-            )
-        return Columns(dataset)
-    return dataset
+    """The data set itself, or the rows of a dict of columns. A dict of something else has its
+    samples by key."""
+    if type(dataset) is not dict or not all(isinstance(name, str) for name in dataset):
+        return dataset
+    columns = _columns_of(list(dataset.values()))
+    if columns is None:
+        return dataset
+    if len({len(column) for column in columns}) > 1:
+        lengths = ", ".join(f"{name!r} {len(column):,}" for name, column in dataset.items())
+        raise ValueError(
+            f"the columns of a dict must have equally many rows, but they have {lengths}: cut them "
+            "to one length"
+        )
+    return Columns(dataset)
 
 
-def _column_rows(dataset: Any, single: bool) -> RowMaker | None:
-    """Columns, with or without names."""
+def _column_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:
+    """Columns by name."""
     rows = with_rows(dataset)
     if not isinstance(rows, Columns):
         return None
-    columns = _columns_of(rows.values)
+    columns = _columns_of(list(rows.columns.values()))
     assert columns is not None
-    put_together = _as_it_is if rows.names is None else _named(rows.names)
-    return RowMaker(columns, put_together, rows.__getitem__, single)
+    return RowMaker(
+        columns, _named(list(rows.columns)), rows.__getitem__, single, parts=dataset.values
+    )
 
 
 def _table_rows(table: Any, single: bool) -> RowMaker | None:
@@ -367,7 +348,7 @@ def _hugging_face_rows(dataset: Any, single: bool) -> RowMaker:
         return called
     some = sorted({0, len(dataset) // 2, len(dataset) - 1})
     probe = arrow.probe_of(dataset, some)
-    columns = None if probe is None else arrow.native_columns(dataset, probe)
+    columns = None if probe is None else arrow.columns_like(dataset, probe)
     if probe is None or not columns:
         return called
     native = RowMaker(

@@ -13,7 +13,7 @@ from foreload._collate import HAVE_TORCH
 
 Sample = TypeVar("Sample", covariant=True)
 
-LoaderBase: Any = Generic[Sample]
+LoaderBase: Any = Generic[Sample]  # type: ignore[index]
 SamplerBase: Any = object
 DatasetBase: Any = object
 
@@ -21,7 +21,8 @@ if HAVE_TORCH:
     from torch.utils.data import DataLoader, Dataset
     from torch.utils.data.distributed import DistributedSampler
 
-    LoaderBase, SamplerBase, DatasetBase = DataLoader[Sample], DistributedSampler, Dataset
+    LoaderBase = DataLoader[Sample]
+    SamplerBase, DatasetBase = DistributedSampler, Dataset
 
 
 def batches_by(sampler: Any, batch_size: int | None, drop_last: bool) -> Any:

@@ -15,12 +15,12 @@ import pickle
 import select
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foreload._calls import CallJob, Calls, fingerprint_of, needs_torch, task_of
-from foreload._list_core import Wanted
 from foreload._shared_batches import Parcel, Receiver
 from foreload._worker_process import (
     END,
@@ -33,6 +33,9 @@ from foreload._worker_process import (
     parents_ends,
     run,
 )
+
+if TYPE_CHECKING:
+    from foreload._list_core import Wanted
 
 _PATIENCE = 2.0  # seconds that a worker has to end by itself
 
@@ -70,7 +73,7 @@ class Crew:
         seed: `get_worker_info().seed` of the first of them.
         init_fn: Called in each of them, with its number.
         context: As `multiprocessing_context` of torch's DataLoader.
-        torch: Whether torch is used.
+        torch: Whether torch is used even if the program has not imported it.
         apart: Whether tasks are for certain workers. Otherwise whoever is free takes the next one.
     """
 
@@ -92,6 +95,7 @@ class Crew:
         self._torch = torch
         self._apart = apart
         self._started = False
+        self._collects = True  # garbage
         self._broken: str | None = None  # what is wrong for good
         self._workers: list[_Worker] = []
         self._tasks: list[socket.socket] = []
@@ -198,16 +202,17 @@ class Crew:
         # The server would keep what is blocked, and hand it on to processes that are not ours.
         blocked = [] if forkserver else [signal.SIGINT]
         before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
-        collects = gc.isenabled()
-        gc.disable()
+        self._collects = gc.isenabled()
+        gc.disable()  # a forked worker must not collect what the program has left
         try:
             for worker in range(self._count):
                 self._start_one(worker, theirs[worker % len(theirs)])
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self._broken = f"worker processes could not be started: {error}"
+            self._end()
             raise
         finally:
-            if collects:
+            if self._collects:
                 gc.enable()
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             for there in theirs:
@@ -215,7 +220,10 @@ class Crew:
 
     def _start_one(self, worker: int, tasks: socket.socket) -> None:
         here, there = _pair()
-        post = Post(worker, self._count, self._seed, self._init_fn, self._torch, os.getpid())
+        torch = self._torch or "torch" in sys.modules
+        post = Post(
+            worker, self._count, self._seed, self._init_fn, torch, self._collects, os.getpid()
+        )
         process = self._context.Process(
             target=run, args=(post, self._job, there, tasks), daemon=True
         )
@@ -343,9 +351,9 @@ class WorkerMaker:
 
     Whoever is free makes the next batch. Where each worker's batches are fixed in advance, as in
     torch's DataLoader, those behind a late one are late too: with every sixteenth sample taking 30
-    times as long as the others, 2 and 4 workers made 16 % more batches this way. A worker_init_fn is
-    a sign that workers differ, in random numbers of their own for instance: then they take turns, so
-    that two runs are the same.
+    times as long as the others, 2 and 4 workers made 16 % more batches this way. A worker_init_fn
+    is a sign that workers differ, in random numbers of their own for instance: then they take
+    turns, so that two runs are the same.
 
     Args:
         dataset, collate_fn, single, seed: As for CallMaker.

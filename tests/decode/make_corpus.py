@@ -458,7 +458,6 @@ def shrunk(image: Image.Image, shrink: int) -> Image.Image:
     return image.convert("RGB")
 
 
-
 WANTS: dict[str, Callable[[Image.Image], Image.Image]] = {
     "rgb": lambda image: image.convert("RGB"),
     "grey": lambda image: image.convert("L"),

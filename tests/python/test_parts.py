@@ -117,7 +117,7 @@ def test_ranges_of_one_file(tmp_path):
     )
     for _ in range(2):
         for batch in loader:
-            for (first, rest), index in batch:
+            for first, rest, index in batch:
                 assert first == data[index * 10 :][:5]
                 assert rest == data[90 + index :]
     loader.close()
