@@ -42,6 +42,7 @@ from foreload._run_log import RunLog, run_file_of
 from foreload._samplers import OrderSampler, batches_of
 from foreload._state import Identity, load_state, read_state, save_state, write_state
 from foreload._stream_core import StreamCore
+from foreload._streams import has_state
 from foreload._torch_arguments import (
     batch_size_of,
     can_pin,
@@ -451,6 +452,14 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         state = write_state(self._identity(), place, note)
         if isinstance(self._core, StreamCore):
             state["stream"] = self._core.state()
+        elif self._samples.called and has_state(self._samples.dataset):
+            if self.num_workers > 0:
+                raise ValueError(
+                    f"{self._name} has a state of its own (state_dict), of which each worker "
+                    "process has another one: give num_workers=0, or let samples depend on their "
+                    "index alone"
+                )
+            state["data"] = self._samples.dataset.state_dict()
         if self._feed is not None and self._feed.decoding is not None:
             state["gpu_share"] = self._feed.decoding.share
         return state
@@ -471,6 +480,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         if isinstance(self._core, StreamCore):
             self._core.load(state["stream"])
             self._delivery.forget()
+        if "data" in state and has_state(self._samples.dataset):
+            self._samples.dataset.load_state_dict(state["data"])
         self._lists.load_note(state.get("sampler"))
         self._iteration.load(place)
 

@@ -295,6 +295,12 @@ def samples_of(dataset: Any) -> Samples:
     """Find out what kind of data set this is. TypeError names the ways that there are."""
     if isinstance(dataset, str | os.PathLike):
         return Samples(dataset, folder=path_of(dataset))
+    pipes = tuple(_class_of(f"{kind}DataPipe", "torch.utils.data") for kind in ("Iter", "Map"))
+    if isinstance(dataset, tuple(pipe for pipe in pipes if pipe is not None)):
+        raise TypeError(
+            f"{type(dataset).__name__} is a DataPipe, which torch's DataLoader shuffles and shards "
+            "in a way of its own: give a Dataset or an IterableDataset"
+        )
     stream = _class_of("IterableDataset", "torch.utils.data")
     if stream is not None and isinstance(dataset, stream):
         return Samples(dataset, stream=True)
