@@ -143,4 +143,4 @@ $(presets:%=test-%): test-%: build-%
 
 test-python: $(stamps)/dev-tools
 	@echo "[test] Python"
-	@$(python) -m pytest -m 'not soak' tests/python tests/tidy tests/install tests/bench 2>&1 | tee build/test-python.log
+	@$(python) -m pytest -m 'not soak' tests/python tests/conformance tests/tidy tests/install tests/bench 2>&1 | tee build/test-python.log

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,7 +22,7 @@ END = "<!-- end of the table of tests/conformance -->"
 
 
 def table() -> str:
-    """A sentence with the counts, and a row for each case."""
+    """A sentence with the counts, and a row for each case, or for cases that differ in a value."""
     cases = conformance.load_all().values()
     counts = Counter(case.verdict for case in cases)
     lines = [
@@ -31,11 +32,14 @@ def table() -> str:
         "| topic | case | verdict | remark |",
         "|---|---|---|---|",
     ]
-    for case in cases:
-        verdict = "not yet" if case.fault else case.verdict
-        beside = "" if case.beside == "torch" else f"as {case.beside}"
-        remark = ". ".join(part.rstrip(".") for part in (beside, case.remark, case.fault) if part)
-        lines.append(f"| {case.topic} | {case.name} | {verdict} | {remark} |")
+    for (topic, name), together in groupby(cases, lambda case: (case.topic, case.name)):
+        first, *more = together
+        labels = "; ".join(case.label for case in (first, *more))
+        verdict = "not yet" if first.fault else first.verdict
+        beside = "" if first.beside == "torch" else f"As {first.beside}"
+        remark = ". ".join(part.rstrip(".") for part in (beside, first.remark, first.fault) if part)
+        cells = [topic, f"{name}{labels and ': '}{labels}", verdict, remark]
+        lines.append(" ".join(("|", " | ".join(cells).rstrip(), "|")))
     return "\n".join(lines)
 
 

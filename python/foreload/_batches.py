@@ -98,6 +98,7 @@ class BatchMaker:
             if self._single or self._collate_fn is not None:
                 return self.collated(list(zip(images, labels, strict=True)), indices.tolist())
             labels = default_collate(labels)
+        images = _stacked(images)
         return [images, labels, tensor(indices)] if self._return_index else [images, labels]
 
     def collated(self, samples: list[Any], indices: list[int]) -> Any:
@@ -134,3 +135,10 @@ class BatchMaker:
             return channels_first(images) if last else images
         images = [tensor(array, self._bfloat16) for array in batch.apart]
         return [channels_first(image) for image in images] if last else images
+
+
+def _stacked(images: Any) -> Any:
+    """Images of one size as one tensor, as torch's default_collate makes it."""
+    if not isinstance(images, list) or len({getattr(one, "shape", None) for one in images}) > 1:
+        return images
+    return default_collate(images) if hasattr(images[0], "shape") else images

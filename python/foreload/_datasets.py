@@ -62,6 +62,14 @@ class Samples:
         """Whether the data set gives finished samples, and foreload does nothing to them."""
         return self.called or self.stream
 
+    def check_count(self) -> None:
+        """RuntimeError if a data set that is called has another length than it had."""
+        if self.called and _length(self.dataset) != self.count:
+            raise RuntimeError(
+                f"{type(self.dataset).__name__} has {_length(self.dataset):,} samples, and had "
+                f"{self.count:,} when the DataLoader was made: make a new DataLoader"
+            )
+
     def check_unchanged(self) -> None:
         """RuntimeError if a data set that foreload reads itself is not what it was."""
         for leaf, before in self.taken:
@@ -274,10 +282,25 @@ def _read_by_foreload(dataset: Any) -> Samples | None:
     return _listed(dataset, leaves) if kinds == {False} else None
 
 
+def _length(dataset: Any) -> int | None:
+    """Samples of a data set that is called; None if it does not say."""
+    if type(dataset) is dict:
+        from foreload._rows import with_rows
+
+        return len(with_rows(dataset))
+    return len(dataset) if hasattr(type(dataset), "__len__") else None
+
+
 def samples_of(dataset: Any) -> Samples:
     """Find out what kind of data set this is. TypeError names the ways that there are."""
     if isinstance(dataset, str | os.PathLike):
         return Samples(dataset, folder=path_of(dataset))
+    pipes = tuple(_class_of(f"{kind}DataPipe", "torch.utils.data") for kind in ("Iter", "Map"))
+    if isinstance(dataset, tuple(pipe for pipe in pipes if pipe is not None)):
+        raise TypeError(
+            f"{type(dataset).__name__} is a DataPipe, which torch's DataLoader shuffles and shards "
+            "in a way of its own: give a Dataset or an IterableDataset"
+        )
     stream = _class_of("IterableDataset", "torch.utils.data")
     if stream is not None and isinstance(dataset, stream):
         return Samples(dataset, stream=True)
@@ -285,10 +308,7 @@ def samples_of(dataset: Any) -> Samples:
     if found is not None:
         return found
     if hasattr(type(dataset), "__getitem__"):
-        count = len(dataset) if hasattr(type(dataset), "__len__") else None
-        if type(dataset) is dict:  # columns by name
-            count = len(next(iter(dataset.values()), ()))
-        return Samples(dataset, called=True, count=count)
+        return Samples(dataset, called=True, count=_length(dataset))
     if hasattr(type(dataset), "__iter__"):
         return Samples(dataset, stream=True)
     raise TypeError(f"foreload cannot read samples of a {type(dataset).__name__}: {WAYS}")

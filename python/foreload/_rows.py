@@ -9,9 +9,10 @@ is never bypassed: it is no rows.
 from __future__ import annotations
 
 import hashlib
+import operator
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,12 @@ class RowMaker:
         sample: Gives the sample with a number as the data set does.
         single: Whether the loop gets samples instead of batches.
         mapping: Row of each sample, where these are not the same.
+        parts: Gives what the data set consists of; other parts later are an error.
     """
 
     finished = True
+    # The loop may change the data between two epochs.
+    beyond_the_epoch = False
 
     def __init__(
         self,
@@ -59,7 +63,10 @@ class RowMaker:
         sample: Callable[[int], Any],
         single: bool = False,
         mapping: Integers | None = None,
+        parts: Callable[[], Iterable[Any]] = tuple,
     ) -> None:
+        self._parts = parts
+        self._had = list(parts())
         self._columns = list(columns)
         self._put_together = put_together
         self._sample = sample
@@ -86,6 +93,15 @@ class RowMaker:
         """Whether batches are more than what the data set's own Python code gives."""
         return any(column.native for column in self._columns)
 
+    def check_unchanged(self) -> None:
+        """RuntimeError if the data set has other arrays, tensors or indices than it had."""
+        now = list(self._parts())
+        if len(now) != len(self._had) or not all(map(operator.is_, now, self._had)):
+            raise RuntimeError(
+                "the data set has other arrays, tensors, columns or indices than when the "
+                "DataLoader was made: make a new DataLoader"
+            )
+
     def __len__(self) -> int:
         return self._rows if self._mapping is None else len(self._mapping)
 
@@ -93,7 +109,9 @@ class RowMaker:
         """One sample as the data set gives it."""
         return self._sample(index)
 
-    def of(self, indices: Sequence[int] | Integers) -> RowMaker:
+    def of(
+        self, indices: Sequence[int] | Integers, parts: Callable[[], Iterable[Any]] = tuple
+    ) -> RowMaker:
         """The same data set with these samples of it alone."""
         chosen = np.asarray(indices, dtype=np.int64)
         chosen = np.where(chosen < 0, chosen + len(self), chosen)
@@ -103,6 +121,7 @@ class RowMaker:
             lambda index: self._sample(int(chosen[index])),
             self._single,
             chosen if self._mapping is None else self._mapping[chosen],
+            lambda: (*self._parts(), *parts()),
         )
 
     def batch(self, indices: Sequence[int]) -> Any:
@@ -211,7 +230,8 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         columns = _columns_of(dataset.tensors)
         if columns is None:
             return None
-        return RowMaker(columns, _as_it_is, dataset.__getitem__, single)
+        tensors = lambda: dataset.tensors  # noqa: E731
+        return RowMaker(columns, _as_it_is, dataset.__getitem__, single, parts=tensors)
     if _is_exactly(dataset, "torch.utils.data", "Subset"):
         return _subset(dataset, single)
     if is_array(dataset) or is_tensor(dataset):
@@ -219,11 +239,12 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         assert column is not None
         return RowMaker([column], _the_only_one, dataset.__getitem__, single)
     if type(dataset) is dict:
-        return _dict_rows(dataset, single)
+        return _column_rows(dataset, single)
     if type(dataset) in (list, tuple):
         column = column_of_list(dataset)
         if column is not None:
-            return RowMaker([column], _the_only_one, dataset.__getitem__, single)
+            sample = dataset.__getitem__
+            return RowMaker([column], _the_only_one, sample, single, parts=lambda: dataset)
     if _is_exactly(dataset, "pyarrow", "Table"):
         return _table_rows(dataset, single)
     if _is_exactly(dataset, "datasets.arrow_dataset", "Dataset"):
@@ -255,29 +276,57 @@ def _columns_of(values: Sequence[Any]) -> list[Column] | None:
 def _subset(dataset: Any, single: bool) -> RowMaker | None:
     """A selection of rows."""
     rows = rows_of(dataset.dataset, single)
+
+    def parts() -> list[Any]:
+        own = [dataset.dataset, dataset.indices]
+        return own + dataset.indices if type(dataset.indices) is list else own
+
     indices = np.asarray(dataset.indices)
     if rows is None or len(indices) == 0:
-        return None if rows is None else rows.of([])
-    return rows.of(indices) if indices.ndim == 1 and indices.dtype.kind in "iu" else None
+        return None if rows is None else rows.of([], parts)
+    return rows.of(indices, parts) if indices.ndim == 1 and indices.dtype.kind in "iu" else None
 
 
-def _dict_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:
-    """Columns by name."""
+class Columns:
+    """Columns by name, as the data set of rows that they stand for."""
+
+    def __init__(self, columns: dict[str, Any]) -> None:
+        self.columns = dict(columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, index: Any) -> dict[str, Any]:
+        return {name: column[index] for name, column in self.columns.items()}
+
+
+def with_rows(dataset: Any) -> Any:
+    """The data set itself, or the rows of a dict of columns. A dict of something else has its
+    samples by key."""
+    if type(dataset) is not dict or not all(isinstance(name, str) for name in dataset):
+        return dataset
     columns = _columns_of(list(dataset.values()))
-    if columns is None or not all(isinstance(name, str) for name in dataset):
-        return None
+    if columns is None:
+        return dataset
     if len({len(column) for column in columns}) > 1:
         lengths = ", ".join(f"{name!r} {len(column):,}" for name, column in dataset.items())
         raise ValueError(
             f"the columns of a dict must have equally many rows, but they have {lengths}: cut them "
             "to one length"
         )
-    own = dict(dataset)
+    return Columns(dataset)
 
-    def sample(index: int) -> dict[str, Any]:
-        return {name: column[index] for name, column in own.items()}
 
-    return RowMaker(columns, _named(list(own)), sample, single)
+def _column_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:
+    """Columns by name."""
+    rows = with_rows(dataset)
+    if not isinstance(rows, Columns):
+        return None
+    columns = _columns_of(list(rows.columns.values()))
+    assert columns is not None
+    return RowMaker(
+        columns, _named(list(rows.columns)), rows.__getitem__, single, parts=dataset.values
+    )
 
 
 def _table_rows(table: Any, single: bool) -> RowMaker | None:

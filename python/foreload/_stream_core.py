@@ -99,6 +99,11 @@ class StreamCore:
         """Of these, CPU time."""
         return self._cpu_seconds if self._crew is None else self._crew.cpu_seconds
 
+    def set_init_fn(self, init_fn: Callable[[int], Any] | None) -> None:
+        """Another worker_init_fn."""
+        if self._crew is not None:
+            self._crew.set_init_fn(init_fn, apart=True)
+
     # Batches.
 
     def next(self, seconds: float | None = None) -> ListBatch | None:

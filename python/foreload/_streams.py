@@ -24,7 +24,8 @@ def _word(seed: int, first: int, second: int) -> int:
     return seed_words(seed, first, np.asarray([second], dtype=np.int64))[0]
 
 
-def _has_state(thing: Any) -> bool:
+def has_state(thing: Any) -> bool:
+    """Whether it says where it is, and can be told."""
     return callable(getattr(thing, "state_dict", None)) and callable(
         getattr(thing, "load_state_dict", None)
     )
@@ -121,8 +122,8 @@ class Stream:
     def state(self) -> State:
         """After the last batch."""
         dataset, iterator = self._job.dataset, self._iterator
-        with_iterator = _has_state(iterator) and not self._ended
-        with_dataset = _has_state(dataset) and iterator is not dataset and not self._ended
+        with_iterator = has_state(iterator) and not self._ended
+        with_dataset = has_state(dataset) and iterator is not dataset and not self._ended
         return {
             "batches": self._batches,
             "ended": self._ended,

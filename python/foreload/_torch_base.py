@@ -7,11 +7,13 @@ foreload`, Reader and the program never do.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from foreload._collate import HAVE_TORCH
 
-LoaderBase: Any = object
+Sample = TypeVar("Sample", covariant=True)
+
+LoaderBase: Any = Generic[Sample]  # type: ignore[index]
 SamplerBase: Any = object
 DatasetBase: Any = object
 
@@ -19,7 +21,8 @@ if HAVE_TORCH:
     from torch.utils.data import DataLoader, Dataset
     from torch.utils.data.distributed import DistributedSampler
 
-    LoaderBase, SamplerBase, DatasetBase = DataLoader, DistributedSampler, Dataset
+    LoaderBase = DataLoader[Sample]
+    SamplerBase, DatasetBase = DistributedSampler, Dataset
 
 
 def batches_by(sampler: Any, batch_size: int | None, drop_last: bool) -> Any:

@@ -113,6 +113,15 @@ class Crew:
             self, _end_all, (self._workers, self._tasks, self._file), exitpriority=100
         )
 
+    def set_init_fn(self, init_fn: Callable[[int], Any] | None, apart: bool) -> None:
+        """Another worker_init_fn. ValueError once there are workers."""
+        if self._started:
+            raise ValueError(
+                "worker_init_fn cannot be set after the worker processes were started: set it "
+                "before the first iteration, or make a new DataLoader"
+            )
+        self._init_fn, self._apart = init_fn, apart
+
     # Tasks and values.
 
     def ask(self, body: bytes, worker: int = 0) -> int:
@@ -354,6 +363,7 @@ class WorkerMaker:
     """
 
     finished = True
+    beyond_the_epoch = True
 
     def __init__(
         self,
@@ -387,6 +397,10 @@ class WorkerMaker:
     def fingerprint(self) -> str:
         """Of what is known without reading samples."""
         return fingerprint_of(self._dataset, len(self._dataset))
+
+    def set_init_fn(self, init_fn: Callable[[int], Any] | None) -> None:
+        """Another worker_init_fn."""
+        self._crew.set_init_fn(init_fn, apart=init_fn is not None)
 
     def submit(self, wanted: Wanted) -> int:
         """Begin to make a batch."""

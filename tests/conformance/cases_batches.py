@@ -46,7 +46,6 @@ KINDS = {
     "whole numbers": lambda i: i,
     "floats": lambda i: i / 3,
     "bools": lambda i: i % 2 == 0,
-    "complex numbers": lambda i: complex(i, 1),
     "texts": lambda i: f"sample {i}",
     "bytes": lambda i: bytes([i]),
     "tensors": lambda i: torch.full((2, 3), i, dtype=torch.int16),
@@ -54,7 +53,6 @@ KINDS = {
     "tensors of bfloat16": lambda i: torch.full((4,), i, dtype=torch.bfloat16),
     "tensors without elements": lambda i: torch.zeros(0, 3),
     "transposed tensors": lambda i: (torch.arange(6).view(2, 3) + i).T,
-    "sparse tensors": lambda i: torch.eye(2).to_sparse(),
     "a subclass of tensors": lambda i: torch.ones(2).as_subclass(OwnTensor),
     "arrays": lambda i: np.full((2, 3), i, dtype=np.float32),
     "arrays of uint16": lambda i: np.full(2, i, dtype=np.uint16),
@@ -82,6 +80,8 @@ KINDS = {
 
 NOT_TO_COLLATE = {
     "None": lambda i: None,
+    "complex numbers": lambda i: complex(i, 1),
+    "sparse tensors": lambda i: torch.eye(2).to_sparse(),
     "sets": lambda i: {i},
     "objects": lambda i: object(),
     "dataclasses": Record,
@@ -108,7 +108,6 @@ def of(make, value):
         for name in (
             "tensors",
             "a subclass of tensors",
-            "sparse tensors",
             "texts",
             "transposed arrays",
             "deeply nested",

@@ -57,7 +57,8 @@ OF_PYTHON = {
     "a list of arrays of one shape": lambda: [np.full((2, 2), n) for n in range(5)],
     "a tuple of numbers": lambda: (3, 1, 4),
     "a range": lambda: range(5),
-    "a text": lambda: Items(3, "abc".__getitem__),
+    "a tuple of tensors": lambda: (torch.arange(4), torch.arange(4) * 2, torch.ones(4).long()),
+    "a list of lists": lambda: [[1, 2], [3, 4], [5, 6]],
     "a dict with numbers as keys": lambda: {0: "a", 1: "b", 2: "c"},
     "a numpy array": lambda: np.arange(12.0).reshape(6, 2),
     "a numpy array of uint16": lambda: np.arange(6, dtype=np.uint16),
@@ -128,11 +129,63 @@ def a_data_set_that_grows_between_epochs(make):
 
 
 @topic.same()
-def a_list_that_changes_between_epochs(make):
-    samples = [torch.tensor(1), torch.tensor(2)]
+def a_list_of_numbers_that_changes_between_epochs(make):
+    samples = [1, 2]
     loader = make(samples, 2)
     first = list(loader)
+    samples[0] = 7
+    return first, list(loader)
+
+
+OTHER = (
+    "Other tensors, arrays or indices, or another length, when an iteration begins are an error: "
+    "make a new loader."
+)
+
+
+@topic.refused(RuntimeError, "make a new DataLoader", OTHER, "torch's loader gives the new ones")
+def a_list_of_tensors_that_changes_between_epochs(make):
+    samples = [torch.tensor(1), torch.tensor(2)]
+    loader = make(samples, 2)
+    list(loader)
     samples[0] = torch.tensor(7)
+    list(loader)
+
+
+@topic.refused(RuntimeError, "make a new DataLoader", OTHER, "torch's loader gives the new ones")
+def a_TensorDataset_that_gets_another_tensor(make):
+    dataset = TensorDataset(torch.arange(4))
+    loader = make(dataset, 2)
+    list(loader)
+    dataset.tensors = (torch.arange(4) + 1,)
+    list(loader)
+
+
+@topic.refused(RuntimeError, "make a new DataLoader", OTHER, "torch's loader gives the new ones")
+def a_Subset_of_rows_whose_indices_change(make):
+    part = Subset(tensors(), [0, 1])
+    loader = make(part, 2)
+    list(loader)
+    part.indices[0] = 5
+    list(loader)
+
+
+@topic.refused(RuntimeError, "make a new DataLoader", OTHER, "torch's loader gives the new ones")
+def a_list_that_grows_between_epochs(make):
+    samples = [1, 2]
+    loader = make(samples, 2)
+    list(loader)
+    samples += [3, 4, 5]
+    list(loader)
+
+
+@topic.same("The sampler says what comes")
+def a_list_that_grows_between_epochs_with_a_sampler(make):
+    samples, order = [1, 2], [1, 0]
+    loader = make(samples, 2, sampler=order)
+    first = list(loader)
+    samples.append(3)
+    order.append(2)
     return first, list(loader)
 
 
@@ -146,21 +199,69 @@ def a_tensor_that_changes_between_epochs(make):
 
 
 @topic.same()
-def a_list_that_grows_between_epochs(make):
-    samples = [1, 2]
-    loader = make(samples, 2)
-    first = len(loader), list(loader)
-    samples += [3, 4, 5]
-    return first, len(loader), list(loader)
-
-
-@topic.same()
 def a_Subset_whose_indices_change_between_epochs(make):
     part = Subset(Items(9), [0, 1])
     loader = make(part, 2)
     first = list(loader)
     part.indices = [7, 8]
     return first, list(loader)
+
+
+INDICES = {
+    "negative numbers": [-1, 0, -7],
+    "numbers of numpy": list(np.array([4, 0, 1])),
+    "tensors": list(torch.tensor([4, 0, 1])),
+    "an array": np.array([4, 0, 1]),
+    "bools": [True, False],
+}
+
+
+@topic.same(over=INDICES)
+def a_TensorDataset_with_a_sampler_of(make, value):
+    return list(make(tensors(), 2, sampler=value)), list(make(tensors(), None, sampler=value))
+
+
+@topic.same("An IndexError")
+def a_TensorDataset_with_an_index_beyond_it(make):
+    return outcome(lambda: list(make(tensors(), 2, sampler=[0, 9])))
+
+
+@topic.same()
+def a_TensorDataset_with_a_batch_sampler(make):
+    return list(make(tensors(), batch_sampler=[[0, 6], [3], [1, 1, 1]]))
+
+
+@topic.same()
+def a_TensorDataset_with_a_collate_fn(make):
+    return list(make(tensors(), 3, collate_fn=lambda rows: [label for _, label in rows]))
+
+
+@topic.same()
+def a_TensorDataset_of_tensors_that_need_gradients(make):
+    return list(make(TensorDataset(torch.ones(4, 2, requires_grad=True)), 2))
+
+
+@topic.same()
+def a_TensorDataset_with_transposed_tensors(make):
+    return list(make(TensorDataset(torch.arange(12).view(3, 4).T), 3))
+
+
+@topic.differs(
+    "A dict of columns, of which at least one is an array or a tensor, is a data set of rows; "
+    "torch's loader takes every dict as samples by key."
+)
+def a_dict_of_columns(make):
+    columns = {"a": torch.arange(5), "b": [str(n) for n in range(5)]}
+    (first, *_) = make(columns, 2)
+    assert first["a"].tolist() == [0, 1]
+    assert first["b"] == ["0", "1"]
+    assert len(make(columns, 2)) == 3
+    assert list(make(columns, 5, collate_fn=len)) == [5]
+
+
+@topic.differs("A text or a path is the name of a folder or of a file list.")
+def a_text_as_data_set(make):
+    assert outcome(lambda: make.kind("no such folder")).kind is not None
 
 
 def images(transform=None):
@@ -215,6 +316,19 @@ def torchvision_s_ImageFolder_as_single_samples(make):
     return list(make(images(v1.ToTensor()), None))
 
 
+@topic.differs(
+    "Where images of one batch differ in size, the batch has a list of them; torch's loader fails."
+)
+def torchvision_s_ImageFolder_with_images_of_different_sizes(make):
+    from real_torchvision import v1
+
+    folder = images(v1.ToTensor())
+    Image.new("RGB", (3, 3)).save(folder.samples[0][0])
+    pictures, labels = next(iter(make(folder, 5)))
+    assert [tuple(picture.shape) for picture in pictures] == [(3, 3, 3)] + [(3, 6, 8)] * 4
+    assert labels.tolist() == [0, 0, 0, 1, 1]
+
+
 @topic.refused(
     ValueError,
     "worker_init_fn is refused",
@@ -228,8 +342,8 @@ def worker_init_fn_with_files_that_foreload_reads(make):
 @topic.refused(
     RuntimeError,
     "make a new DataLoader",
-    "If the transform, loader or list of samples of such a data set is another one when an "
-    "iteration begins, that is an error.",
+    "If the transform, loader or list of samples of a data set that foreload reads is another one "
+    "when an iteration begins, that is an error.",
 )
 def a_transform_of_ImageFolder_that_is_set_later(make):
     folder = images(lambda image: 1)
@@ -387,6 +501,39 @@ def that_raises_goes_on_with_nothing(make):
     return [outcome(lambda: next(iterator), "the tape is torn") for _ in range(2)]
 
 
-@streams.same()
-def a_plain_iterable_is_no_data_set_for_len(make):
+@streams.same("A TypeError")
+def the_length_of_a_generator(make):
     return outcome(lambda: len(make(n for n in range(3))))
+
+
+@streams.same()
+def with_two_iterators_in_turn(make):
+    loader = make(Stream(6), 2)
+    one, other = iter(loader), iter(loader)
+    return [next(one), next(other), next(one), next(other), next(other), next(one)]
+
+
+@streams.same()
+def that_is_left_early(make):
+    loader = make(Stream(6), 2, num_workers=1)
+    return next(iter(loader)), list(loader)
+
+
+@streams.differs("What has `__iter__` and no `__getitem__` is a stream, whatever class it has.")
+def a_plain_iterable(make):
+    class Plain:
+        def __iter__(self):
+            return iter(range(3))
+
+    assert [batch.tolist() for batch in make(Plain(), 2)] == [[0, 1], [2]]
+
+
+@streams.refused(
+    TypeError,
+    "is a DataPipe",
+    "DataPipes are refused: torch's loader shuffles and shards them in a way of its own.",
+)
+def a_DataPipe(make):
+    from torch.utils.data.datapipes.iter import IterableWrapper
+
+    make(IterableWrapper(range(5)))

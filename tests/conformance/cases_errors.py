@@ -169,16 +169,27 @@ def an_error_in_one_of_two_workers(make):
     return answers(loader, 5, "bad")
 
 
-@topic.same("A RuntimeError, again and again")
-def a_worker_that_is_killed(make):
-    def end(index):
-        if index == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return index
+def end_itself(index):
+    if index == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return index
 
-    iterator = iter(make(Items(40, end), 2, num_workers=1, prefetch_factor=1))
-    given = [outcome(lambda: next(iterator)) for _ in range(3)]
-    return given[1], given[2]
+
+@topic.same("A RuntimeError")
+def a_worker_that_is_killed(make):
+    loader = make(Items(40, end_itself), 2, num_workers=1, prefetch_factor=1)
+    return outcome(lambda: list(loader))
+
+
+@topic.differs(
+    "After the death of a worker every later `next()` and iteration is that error again; torch's "
+    "iteration ends, and the next one has new workers."
+)
+def what_comes_after_a_worker_that_is_killed(make):
+    loader = make(Items(40, end_itself), 2, num_workers=1)
+    assert outcome(lambda: list(loader)).kind is RuntimeError
+    given = [outcome(lambda: next(iter(loader)), "was killed by signal 9") for _ in range(2)]
+    assert [(one.kind, one.said) for one in given] == [(RuntimeError, True)] * 2
 
 
 @topic.same("A RuntimeError")
@@ -387,24 +398,29 @@ def a_batch_sampler_around_the_loader_s_sampler(make):
     return list(make(Items(5), batch_sampler=BatchSampler(loader.sampler, 3, False)))
 
 
-@attributes.same("Nothing was begun")
-def a_loader_can_be_pickled_and_copied(make):
-    loader = make(Squares(3), 2)
-    again = pickle.loads(pickle.dumps(loader)), copy.deepcopy(loader)
-    return [list(one) for one in again]
+NOT_PICKLED = "A loader cannot be pickled or copied: make one where it is used."
 
 
-class Squares(Dataset):
-    """It can be pickled."""
+@attributes.refused(TypeError, "cannot be pickled or copied", NOT_PICKLED)
+def a_loader_cannot_be_pickled(make):
+    pickle.dumps(make([1, 2, 3]))
 
-    def __init__(self, length):
-        self.length = length
 
-    def __len__(self):
-        return self.length
+@attributes.refused(TypeError, "cannot be pickled or copied", NOT_PICKLED)
+def a_loader_cannot_be_copied(make):
+    copy.deepcopy(make([1, 2, 3]))
 
-    def __getitem__(self, index):
-        return index * index
+
+@attributes.refused(
+    ValueError,
+    "worker_init_fn cannot be set after the worker processes were started",
+    "`worker_init_fn` can be set until the first iteration begins.",
+    "torch's loader takes it for the next iteration",
+)
+def worker_init_fn_after_the_first_iteration(make):
+    loader = make(Items(2), num_workers=1)
+    list(loader)
+    loader.worker_init_fn = print
 
 
 @attributes.refused(

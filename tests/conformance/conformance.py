@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import inspect
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -83,6 +84,7 @@ class Case:
 
     topic: str
     name: str
+    label: str  # which of several values it is run with; empty if there is one case only
     verdict: str
     run: Callable[[Make], Any]
     remark: str = ""
@@ -97,7 +99,7 @@ CASES: dict[str, Case] = {}
 
 
 def _add(case: Case) -> None:
-    key = f"{case.topic}: {case.name}"
+    key = f"{case.topic}: {case.name}{case.label and ': '}{case.label}"
     assert key not in CASES, f"two cases have the name {key}"
     assert case.topic in TOPICS, case.topic
     CASES[key] = case
@@ -119,12 +121,20 @@ class Topic:
         """Both give the same. `over`: once for each value, which is the second argument."""
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            title = _title(function)
-            if over is None:
-                _add(Case(self.name, title, SAME, function, remark, beside, fault=fault))
-            for label, value in (over or {}).items():
-                run = functools.partial(function, value=value)
-                _add(Case(self.name, f"{title}: {label}", SAME, run, remark, beside, fault=fault))
+            for label, value in (over or {"": None}).items():
+                run = functools.partial(function, value=value) if label else function
+                _add(
+                    Case(
+                        self.name,
+                        _title(function),
+                        label,
+                        SAME,
+                        run,
+                        remark,
+                        beside,
+                        fault=fault,
+                    )
+                )
             return function
 
         return register
@@ -139,11 +149,11 @@ class Topic:
         """foreload raises this error, and the document has the sentence."""
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            title = _title(function)
             _add(
                 Case(
                     self.name,
-                    title,
+                    _title(function),
+                    "",
                     REFUSED,
                     function,
                     remark or said,
@@ -163,14 +173,27 @@ class Topic:
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             title = _title(function)
-            _add(Case(self.name, title, DIFFERS, function, remark or said, said=said))
+            _add(Case(self.name, title, "", DIFFERS, function, remark or said, said=said))
             return function
 
         return register
 
 
+# Names that keep their underscores.
+_NAMES = (
+    *inspect.signature(torch.utils.data.DataLoader.__init__).parameters,
+    "default_collate",
+    "get_worker_info",
+    "set_epoch",
+    "snapshot_every_n_steps",
+)
+
+
 def _title(function: Callable[..., Any]) -> str:
-    return function.__name__.replace("_", " ")
+    title = function.__name__.replace("_s_", "'s ").replace("_", " ")
+    for name in sorted(_NAMES, key=len, reverse=True):
+        title = title.replace(name.replace("_", " "), name)
+    return title
 
 
 def load_all() -> dict[str, Case]:
@@ -219,12 +242,13 @@ def run(case: Case) -> None:
         if case.verdict == DIFFERS:
             case.run(make)
             return
+        raised: Exception | None = None
         try:
-            given = case.run(make)
+            case.run(make)
         except case.error as error:
-            assert case.match in str(error), f"the error does not name the reason: {error}"
-        else:
-            raise AssertionError(f"not refused, but gave {given!r}")
+            raised = error
+        assert raised is not None, "not refused"
+        assert case.match in str(raised), f"the error does not name the reason: {raised}"
 
 
 # For cases.

@@ -63,7 +63,7 @@ def test_the_table_is_up_to_date() -> None:
 
 
 def run_of(verdict: str, function: Any, **more: Any) -> None:
-    conformance.run(conformance.Case("length", "made up", verdict, function, **more))
+    conformance.run(conformance.Case("length", "made up", "", verdict, function, **more))
 
 
 def test_what_differs_fails() -> None:
