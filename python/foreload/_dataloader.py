@@ -41,7 +41,7 @@ from foreload._ranks import find_ranks
 from foreload._reading_lists import ReadingLists
 from foreload._rows import RowMaker
 from foreload._run_log import RunLog, run_file_of
-from foreload._samplers import OrderSampler, batches_of
+from foreload._samplers import OrderSampler, batches_of, order_sampler
 from foreload._state import Identity, load_state, read_state, save_state, write_state
 from foreload._stream_core import StreamCore
 from foreload._streams import has_state
@@ -251,7 +251,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         core: Core
         give_back: Callable[[], object] = bool
         if samples.blobs is not None or samples.makes_itself:
-            own = OrderSampler(samples.count or 0, kind, self.seed, ranks, pad, self._iteration)
+            own = order_sampler(samples.count or 0, kind, self.seed, ranks, pad, self._iteration)
             core = core_of(
                 PythonData(
                     samples,
@@ -302,7 +302,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 if self._feed is not None:
                     self._feed.reserve(pinned_memory, compiled, unit)
             core, give_back = open_engine(settings, ranks, cache, joining)
-            own = OrderSampler(core.samples, kind, self.seed, ranks, pad, self._iteration)
+            own = order_sampler(core.samples, kind, self.seed, ranks, pad, self._iteration)
         self._core = core
         self._give_back = weakref.finalize(self, give_back)
         if self._feed is not None:
