@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -216,8 +217,12 @@ void prepare_own_scans(JpegDecompression& d, const JpegRequest& request) {
   const Region& region = request.region;
   const auto [left, right] = groups(region.x, region.width, d.info.max_h_samp_factor);
   const auto [top, bottom] = groups(region.y, region.height, d.info.max_v_samp_factor);
-  d.scans.prepare(d.info, {left, top, right, bottom}, request.tables->huffman,
-                  request.tables->blocks);
+  try {
+    d.scans.prepare(d.info, {left, top, right, bottom}, request.tables->huffman,
+                    request.tables->blocks);
+  } catch (const std::bad_alloc&) {
+    return;  // libjpeg says so in its own way, or finds what it needs
+  }
   d.own_scans = true;
   d.request_blocks = std::exchange(d.info.mem->request_virt_barray, request_own_blocks);
   d.access_blocks = std::exchange(d.info.mem->access_virt_barray, access_own_blocks);

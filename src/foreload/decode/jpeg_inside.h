@@ -5,10 +5,12 @@
 // decodes alone, with the same result.
 #pragma once
 
-#include <jpeglib.h>
-
+// libjpeg's header needs these before it.
+// clang-format off
 #include <cstddef>
 #include <cstdio>
+#include <jpeglib.h>
+// clang-format on
 
 #if __has_include(<jpegint.h>)
 #include <jpegint.h>

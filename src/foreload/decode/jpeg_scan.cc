@@ -33,9 +33,10 @@ uint32_t stored_height(const jpeg_component_info& channel) {
   return rounded_up(channel.height_in_blocks, channel.v_samp_factor);
 }
 
-bool assign_table(HuffmanTable& table, const JHUFF_TBL* from) {
-  if (from == nullptr) return false;
-  table.assign(from->bits, from->huffval);
+bool assign_table(std::array<HuffmanTable, NUM_HUFF_TBLS>& tables,
+                  JHUFF_TBL* const (&given)[NUM_HUFF_TBLS], int number) {
+  if (number < 0 || number >= NUM_HUFF_TBLS || given[number] == nullptr) return false;
+  tables[static_cast<size_t>(number)].assign(given[number]->bits, given[number]->huffval);
   return true;
 }
 
@@ -85,17 +86,11 @@ class ScanReader {
     for (int i = 0; i < info_.comps_in_scan; ++i) {
       const jpeg_component_info& channel = *info_.cur_comp_info[i];
       if (band_.first > 0) {
-        const int number = channel.ac_tbl_no;
-        if (!assign_table(scans_.tables_->ac[static_cast<size_t>(number)],
-                          info_.ac_huff_tbl_ptrs[number])) {
+        if (!assign_table(scans_.tables_->ac, info_.ac_huff_tbl_ptrs, channel.ac_tbl_no))
           return false;
-        }
       } else if (first_) {
-        const int number = channel.dc_tbl_no;
-        if (!assign_table(scans_.tables_->dc[static_cast<size_t>(number)],
-                          info_.dc_huff_tbl_ptrs[number])) {
+        if (!assign_table(scans_.tables_->dc, info_.dc_huff_tbl_ptrs, channel.dc_tbl_no))
           return false;
-        }
       }
     }
     return true;
