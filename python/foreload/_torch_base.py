@@ -24,7 +24,8 @@ if HAVE_TORCH:
     from torch.utils.data import DataLoader, Dataset, RandomSampler, SequentialSampler
     from torch.utils.data.distributed import DistributedSampler
 
-    LoaderBase, DatasetBase = DataLoader[Sample], Dataset
+    LoaderBase = DataLoader[Sample]
+    DatasetBase = Dataset
     RankSampler, ShuffleSampler = DistributedSampler, RandomSampler
     InOrderSampler = SequentialSampler
 

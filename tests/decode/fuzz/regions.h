@@ -61,7 +61,8 @@ inline void decode_in_two_ways(std::span<const std::byte> file, ImageFormat form
       decode(file, *header, options, {0, 0, size.width, size.height}, shrink, whole, scratch)
           .has_value();
   const bool some = decode(file, *header, options, region, shrink, part, scratch).has_value();
-  if (all != some) std::abort();
+  // Of WebP, what is below the part is not looked at.
+  if (all != some && (all || format != ImageFormat::webp)) std::abort();
   if (!all) return;
   const size_t row = size_t{region.width} * part.channels();
   const size_t before = size_t{region.x} * part.channels();

@@ -4,7 +4,7 @@
 Needs the package, and its own program:
     cmake --preset release
     cmake --build --preset release --target one_thread
-    .venv/bin/python bench/decode/beside_pillow.py
+    .venv/bin/python bench/decode/jpeg_beside_pillow.py
 
 Both make the same samples: RandomResizedCrop to 224 with the same crops, and a flip. A round is
 CPU time of one thread; rounds alternate, and the ratio is the median over pairs of rounds. The sums
