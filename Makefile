@@ -22,7 +22,7 @@ $(shell [ -x $(python) ] || rm -rf .venv)
 
 FUZZ_SECONDS ?= 10
 
-.PHONY: help demo test bare build wheel wheel-test wheel-old-root bench bench-engine bench-peers bench-rivals
+.PHONY: help demo test bare build wheel wheel-test wheel-old-root bench bench-engine bench-peers bench-python bench-rivals
 .PHONY: lint sanitize fuzz soak test-gpu
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-13s %s\n", $$1, $$2 }'
@@ -71,6 +71,9 @@ bench-rivals: system-tests build-release $(stamps)/package $(stamps)/dev-tools #
 
 bench-peers: system-tests build-release $(stamps)/package $(stamps)/dev-tools ## ranks in network namespaces as one cache (needs root)
 	@$(python) bench/peers/run.py --out build/bench $(EXPERIMENTS)
+
+bench-python: $(stamps)/package $(stamps)/dev-tools ## data sets with __getitem__ only, against torch
+	@$(python) bench/python_datasets/run.py --out build/bench $(EXPERIMENTS)
 
 lint: $(stamps)/dev-tools ## clang-format, ruff, mypy
 	@echo "[lint] clang-format"
@@ -140,4 +143,4 @@ $(presets:%=test-%): test-%: build-%
 
 test-python: $(stamps)/dev-tools
 	@echo "[test] Python"
-	@$(python) -m pytest -m 'not soak' tests/python tests/tidy tests/install tests/bench 2>&1 | tee build/test-python.log
+	@$(python) -m pytest -m 'not soak' tests/python tests/conformance tests/tidy tests/install tests/bench 2>&1 | tee build/test-python.log

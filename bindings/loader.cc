@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -178,6 +179,7 @@ void make_slow(double bandwidth, double latency, LoaderSettings& settings) {
 
 std::unique_ptr<LoaderCore> open_loader(
     const std::filesystem::path& dataset, const std::vector<std::string>& files,
+    const std::vector<std::vector<std::tuple<uint64_t, uint64_t, std::optional<uint64_t>>>>& ranges,
     const std::optional<std::vector<std::string>>& extensions, const std::filesystem::path& index,
     bool revalidate, uint32_t rank, uint32_t ranks, const std::string& order, uint64_t seed,
     const std::string& pad, std::optional<uint64_t> epochs, uint64_t first_epoch, uint64_t start,
@@ -193,6 +195,11 @@ std::unique_ptr<LoaderCore> open_loader(
   LoaderSettings settings;
   settings.dataset = dataset;
   settings.files = files;
+  for (const auto& sample : ranges) {
+    std::vector<FileRange>& parts = settings.ranges.emplace_back();
+    for (const auto& [file, offset, length] : sample)
+      parts.push_back({file, offset, length.value_or(FileRange::kToTheEnd)});
+  }
   settings.extensions = extensions.value_or(image_extensions());
   settings.index = index;
   settings.revalidate = revalidate;
@@ -313,6 +320,14 @@ void register_loader(py::module_& module) {
                                return std::const_pointer_cast<DatasetIndex>(
                                    core.loader().shared_index());
                              })
+      .def("part_sizes",
+           [](LoaderCore& core, int64_t sample) {
+             const DatasetIndex& index = core.loader().index();
+             const uint64_t number = within("sample", sample, 0, index.samples());
+             std::vector<uint64_t> sizes(index.part_count(number));
+             for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = index.part(number, i).length;
+             return sizes;
+           })
       .def("name_of",
            [](LoaderCore& core, int64_t sample) {
              const DatasetIndex& index = core.loader().index();
@@ -333,7 +348,7 @@ void register_loader(py::module_& module) {
           [](LoaderCore& core) { return to_json(core.loader().stats().figures); }, without_gil);
   module.def(
       "open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
-      py::arg("extensions"), py::arg("index"), py::arg("revalidate"), py::arg("rank"),
+      py::arg("ranges"), py::arg("extensions"), py::arg("index"), py::arg("revalidate"), py::arg("rank"),
       py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"), py::arg("epochs"),
       py::arg("first_epoch") = 0, py::arg("start") = 0, py::arg("batch_size"), py::arg("drop_last"),
       py::arg("given_lists") = false, py::arg("memory"), py::arg("disks"),

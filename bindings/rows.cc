@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 #include "foreload/base/cpus.h"
 #include "foreload/rows/gatherer.h"
+#include "foreload/staging/staging.h"
 
 #include "calls.h"
 
@@ -102,6 +104,27 @@ class GatheredRows {
   py::object batch_;
 };
 
+// Memory of batches that is used again when nobody has the batch any more: fresh pages would cost
+// as much as the rows that are copied there.
+class BatchMemory {
+ public:
+  explicit BatchMemory(uint64_t budget) : staging_(Staging::create(budget)) {}
+
+  py::array empty(const py::dtype& dtype, const std::vector<py::ssize_t>& shape) {
+    auto bytes = static_cast<uint64_t>(dtype.itemsize());
+    for (const py::ssize_t count : shape) bytes *= static_cast<uint64_t>(count);
+    auto slot = std::make_unique<std::shared_ptr<Slot>>(
+        foreload::python::take(staging_->take(std::span<const uint64_t>(&bytes, 1))));
+    void* const memory = (*slot)->range(0).data();
+    const py::capsule lease(slot.release(),
+                            [](void* held) { delete static_cast<std::shared_ptr<Slot>*>(held); });
+    return py::array(dtype, shape, memory, lease);
+  }
+
+ private:
+  std::shared_ptr<Staging> staging_;
+};
+
 RowColumn column_of(const Integers& stretches, uint64_t rows, uint64_t item_bytes,
                     const std::vector<std::pair<uint64_t, int64_t>>& dimensions) {
   if (stretches.ndim() != 2 || stretches.shape(1) != 3)
@@ -124,6 +147,10 @@ void register_rows(py::module_& module) {
            py::arg("item_bytes"), py::arg("dimensions"))
       .def("__len__", &RowColumn::rows)
       .def_property_readonly("row_bytes", &RowColumn::row_bytes);
+
+  py::class_<BatchMemory>(module, "BatchMemory", "Memory of batches, used again and again.")
+      .def(py::init<uint64_t>(), py::arg("budget"))
+      .def("empty", &BatchMemory::empty, py::arg("dtype"), py::arg("shape"));
 
   py::class_<GatheredRows>(module, "GatheredRows", "A batch whose rows are being gathered.")
       .def("take", &GatheredRows::take, py::arg("seconds") = py::none())

@@ -46,8 +46,11 @@ std::vector<py::ssize_t> shape_of(const OutputForm& form) {
   const auto height = static_cast<py::ssize_t>(form.size.height);
   const auto width = static_cast<py::ssize_t>(form.size.width);
   const auto channels = static_cast<py::ssize_t>(form.channels);
-  if (form.layout == Layout::chw) return {channels, height, width};
-  return {height, width, channels};
+  const bool planar = form.layout == Layout::chw;
+  std::vector<py::ssize_t> shape =
+      planar ? std::vector{channels, height, width} : std::vector{height, width, channels};
+  if (form.pictures > 1) shape.insert(shape.begin(), static_cast<py::ssize_t>(form.pictures));
+  return shape;
 }
 
 namespace {
@@ -102,6 +105,16 @@ CompiledTransform compile(const std::string& json, std::optional<py::function> o
   return std::const_pointer_cast<Transform>(transform);
 }
 
+CompiledTransform for_masks(const Transform& transform, uint8_t fill, const std::string& dtype) {
+  for (const PixelType type : {PixelType::uint8, PixelType::uint16, PixelType::int16,
+                               PixelType::int32, PixelType::float32, PixelType::float64}) {
+    if (name_of(type) == dtype)
+      return std::const_pointer_cast<Transform>(take(transform.for_masks(fill, type)));
+  }
+  throw py::value_error(fmt::format(
+      "dtype {} is not available: use uint8, uint16, int16, int32, float32 or float64", dtype));
+}
+
 // One sample in memory of its own.
 py::array run(const Transform& transform, const py::buffer& data, uint64_t seed, uint64_t epoch,
               uint64_t position) {
@@ -109,7 +122,7 @@ py::array run(const Transform& transform, const py::buffer& data, uint64_t seed,
   const std::span file(static_cast<const std::byte*>(info.ptr),
                        static_cast<size_t>(info.size * info.itemsize));
   auto sample = std::make_unique<Transform::Sample>(compute([&](SignalWatch&) {
-    Scratch scratch;
+    thread_local Scratch scratch;  // kept, as each thread of a loader keeps its own
     return transform.run(file, SampleKey{seed, epoch, position}, scratch);
   }));
   std::byte* bytes = sample->bytes.data();
@@ -128,6 +141,7 @@ void register_transform(py::module_& module) {
       .def_property_readonly("dtype", [](const Transform& t) { return name_of(t.form().type); })
       .def_property_readonly(
           "shape", [](const Transform& t) { return py::tuple(py::cast(shape_of(t.form()))); })
+      .def("for_masks", &for_masks, py::arg("fill") = 0, py::arg("dtype") = "uint8")
       .def("run", &run, py::arg("data"), py::arg("seed"), py::arg("epoch"), py::arg("position"));
   module.def("compile_transform", &compile, py::arg("json"), py::arg("other") = std::nullopt);
 }

@@ -8,6 +8,16 @@ macro(foreload_need package debian)
   endif()
 endmacro()
 
+# foreload_need_library(NAME HEADER LIBRARY DEBIAN) finds a library that CMake does not know: NAME_INCLUDE_DIR and
+# NAME_LIBRARY.
+macro(foreload_need_library name header library debian)
+  find_path(${name}_INCLUDE_DIR ${header})
+  find_library(${name}_LIBRARY ${library})
+  if(NOT ${name}_INCLUDE_DIR OR NOT ${name}_LIBRARY)
+    message(FATAL_ERROR "foreload needs ${header}: install it (Debian, Ubuntu: apt-get install ${debian})")
+  endif()
+endmacro()
+
 find_package(Threads REQUIRED)
 if(FORELOAD_WHEEL)
   include(${CMAKE_CURRENT_LIST_DIR}/wheel-headers.cmake)

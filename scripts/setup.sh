@@ -44,7 +44,7 @@ find_python() {
 # needs no package.
 missing_packages() {
   local wanted=(libfmt-dev nlohmann-json3-dev libcli11-dev libexpected-dev libxxhash-dev liburing-dev
-    libjpeg-dev libpng-dev libucx-dev libssl-dev libopenmpi-dev libmpich-dev)
+    libjpeg-dev zlib1g-dev libdeflate-dev libwebp-dev libucx-dev libssl-dev libopenmpi-dev libmpich-dev)
   if [ "${1:-}" = tests ]; then
     wanted+=(libgtest-dev libbenchmark-dev libfuse3-dev fuse3 pkg-config)
     wanted+=(openmpi-bin mpich)                                 # ranks that talk over MPI

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows in memory and in mapped files: foreload beside torch's DataLoader.
 
-All contestants take turns in one process, a few hundred batches each, so that whatever else the
-machine does meets them alike. Medians of all rounds are shown, ratios first.
+All contestants take turns in one process, a second each, so that whatever else the machine does
+meets them alike. Medians of all rounds are shown, ratios first.
 
     .venv/bin/python bench/rows/run.py --out build/bench-rows
 """
@@ -20,14 +20,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
-from datasets import Dataset as HuggingFace
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from foreload._iteration import Iteration
-from foreload._list_core import ListCore
-from foreload._ranks import Ranks
-from foreload._rows import rows_of
-from foreload._samplers import OrderSampler
+import foreload
+
+# Batches that were made while others had their turn, and are not counted.
+MADE_AHEAD = 10
 
 Case = tuple[Any, Any]  # what foreload gets, and what torch gets
 
@@ -73,6 +71,8 @@ def memmap(folder: Path) -> Case:
 
 def hugging_face(folder: Path) -> Case:
     """Tokens, a mask and a label, in the format of torch."""
+    from datasets import Dataset as HuggingFace
+
     random = np.random.default_rng(0)
     tokens = random.integers(0, 30_000, (20_000, 128))
     dataset = HuggingFace.from_dict(
@@ -102,15 +102,9 @@ CASES: dict[str, Callable[[Path], Case]] = {
 
 def foreload_batches(dataset: Any, batch_size: int) -> Iterator[Any]:
     """Epoch after epoch."""
-    maker = rows_of(dataset)
-    assert maker is not None
-    ranks = Ranks(0, 1, 1, "nobody")
-    order = OrderSampler(len(maker), "torch", 0, ranks, "repeat", Iteration())
-    core = ListCore(maker, order, batch_size, drop_last=True)
+    loader = foreload.DataLoader(dataset, batch_size, shuffle=True, seed=0, drop_last=True)
     while True:
-        batch = core.next()
-        if batch is not None:
-            yield batch.made
+        yield from loader
 
 
 def torch_batches(dataset: Any, batch_size: int, workers: int) -> Iterator[Any]:
@@ -127,7 +121,7 @@ def torch_batches(dataset: Any, batch_size: int, workers: int) -> Iterator[Any]:
         yield from loader
 
 
-def measure(case: Case, batch_size: int, batches: int, rounds: int) -> dict[str, list[float]]:
+def measure(case: Case, batch_size: int, turn: float, rounds: int) -> dict[str, list[float]]:
     """Samples a second of each contestant in each round."""
     contestants = {
         "foreload": foreload_batches(case[0], batch_size),
@@ -137,11 +131,13 @@ def measure(case: Case, batch_size: int, batches: int, rounds: int) -> dict[str,
     rates: dict[str, list[float]] = {name: [] for name in contestants}
     for round_ in range(rounds + 1):
         for name, stream in contestants.items():
-            next(stream)  # wakes workers
-            begin = time.perf_counter()
-            for _ in range(batches):
+            for _ in range(MADE_AHEAD):
                 next(stream)
-            seconds = time.perf_counter() - begin
+            batches = 0
+            begin = time.perf_counter()
+            while (seconds := time.perf_counter() - begin) < turn:
+                next(stream)
+                batches += 1
             if round_ > 0:  # the first one warms up
                 rates[name].append(batches * batch_size / seconds)
     return rates
@@ -152,14 +148,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/bench-rows"))
     parser.add_argument("--cases", nargs="+", choices=[*CASES], default=[*CASES])
     parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--batches", type=int, default=150, help="of a turn")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     results = {}
     for name in arguments.cases:
         case = CASES[name](arguments.out)
-        rates = measure(case, arguments.batch_size, arguments.batches, arguments.rounds)
+        rates = measure(case, arguments.batch_size, arguments.seconds, arguments.rounds)
         results[name] = rates
         middle = {who: statistics.median(each) for who, each in rates.items()}
         ratios = ", ".join(

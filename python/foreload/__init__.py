@@ -8,6 +8,7 @@ foreload.Index        the samples of a folder: names, sizes, labels
 foreload.Reader       batches of bytes, cached in memory and on disk
 foreload.DataLoader   batches of images for a training loop, as torch's DataLoader gives them
 foreload.transforms   what is done to images on their way
+foreload.Part, MaskOf  samples of several parts: ranges of files, masks of pictures
 foreload.Cache        memory and disk that several loaders share
 foreload.progress     a progress bar around a loader
 foreload.record       a record of how another loader does, to compare
@@ -30,6 +31,7 @@ from foreload._core import (
 )
 from foreload._dataset import list_folder, read_index
 from foreload._order import batches, find, order
+from foreload._parts import MaskOf, Part
 from foreload._plan import plan
 from foreload._progress import progress
 from foreload._python_transform import TransformError
@@ -46,6 +48,8 @@ __all__ = [
     "CorruptError",
     "DataLoader",
     "Index",
+    "MaskOf",
+    "Part",
     "Plan",
     "Reader",
     "ServedDataset",

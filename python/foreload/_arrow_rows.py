@@ -38,6 +38,8 @@ class Text(Picked):
         through_numpy: Whether zeros at the end are lost, as they are in numpy's strings.
     """
 
+    native = True
+
     def __init__(self, column: Any, kind: type | None = None, through_numpy: bool = False) -> None:
         super().__init__(lambda number: column[number].as_py(), len(column), str(column.type))
         pa: Any = sys.modules["pyarrow"]
@@ -191,21 +193,19 @@ def _table_column(column: Any) -> tuple[Column, Callable[[int], Any]]:
 # Hugging Face.
 
 
-def plain(feature: Any) -> bool:
-    """Whether a column of `datasets` is numbers, text, or lists of numbers, which the library gives
-    without decoding anything."""
-    features: Any = sys.modules["datasets"].features
+# Kinds of columns that the library gives without decoding anything, and lists of such.
+_PLAIN = {"Value", "ClassLabel", "Array2D", "Array3D", "Array4D", "Array5D"}
+_LISTS = {"List", "LargeList", "Sequence"}
 
-    if type(feature) in (features.Value, features.ClassLabel):
-        return True
-    if type(feature) in (features.List, features.LargeList):
+
+def plain(feature: Any) -> bool:
+    """Whether a column of `datasets` is numbers, text, or lists of these."""
+    kind = type(feature)
+    if kind.__module__ != "datasets.features.features":
+        return False
+    if kind.__name__ in _LISTS:
         return plain(feature.feature)
-    return type(feature) in (
-        features.Array2D,
-        features.Array3D,
-        features.Array4D,
-        features.Array5D,
-    )
+    return kind.__name__ in _PLAIN
 
 
 def column_like(column: Any, like: Any, through_numpy: bool) -> Column | None:
@@ -299,10 +299,8 @@ def mapping_of(dataset: Any) -> Integers | None:
     return np.asarray(dataset._indices.column(0).to_numpy(), dtype=np.int64)
 
 
-def native_columns(dataset: Any, probe: dict[str, Any]) -> list[Column] | None:
-    """The columns of a Hugging Face Dataset with which C++ makes batches like the given one."""
-    if not all(plain(dataset.features[name]) for name in probe):
-        return None
+def columns_like(dataset: Any, probe: dict[str, Any]) -> list[Column] | None:
+    """The columns of a Hugging Face Dataset, if batches like the given one can be made of them."""
     table = dataset.data.table
     formatted = dataset.format["type"] is not None
     columns = [column_like(table.column(name), like, formatted) for name, like in probe.items()]
@@ -311,10 +309,12 @@ def native_columns(dataset: Any, probe: dict[str, Any]) -> list[Column] | None:
 
 
 def probe_of(dataset: Any, rows: list[int]) -> dict[str, Any] | None:
-    """A batch as the data set makes it, None if its format is one that is left to it."""
+    """A batch as the data set makes it, None if its columns or its format are left to it."""
     format_ = dataset.format
     hidden = format_["output_all_columns"] and format_["columns"] != dataset.column_names
     if format_["type"] not in (None, "numpy", "torch") or format_["format_kwargs"] or hidden:
+        return None
+    if not all(plain(dataset.features[name]) for name in format_["columns"]):
         return None
     try:
         made = default_collate(dataset.__getitems__(rows))

@@ -13,7 +13,8 @@ from foreload import _core
 from foreload._collate import channels_first, default_collate, default_convert, tensor
 from foreload._datasets import Samples
 from foreload._device import tensor_of
-from foreload._engine_feed import Batch
+from foreload._engine_feed import Batch, Core
+from foreload._parts import split
 from foreload._python_transform import Task
 from foreload._ranks import Ranks
 from foreload.transforms import Compose
@@ -55,17 +56,22 @@ class BatchMaker:
         seed: int,
         start: int,
         count: int,
-        name_of: Callable[[int], bytes],
+        core: Core,
     ) -> list[Task]:
         """What a Python transform needs of each sample. `start` samples of the epoch, of `count`,
         came before the list that the batch is of."""
         data: Sequence[Any] = batch.data or batch.apart
         first = start + batch.first * ranks.count + ranks.rank
         indices = batch.indices.tolist()
+        if self._samples.ranges and isinstance(core, _core.LoaderCore):
+            data = [
+                split(view, core.part_sizes(index))
+                for view, index in zip(data, indices, strict=True)
+            ]
         return [
             Task(
                 view,
-                os.fsdecode(name_of(index)),
+                os.fsdecode(core.name_of(index)),
                 index,
                 label,
                 (seed, batch.epoch, (first + i * ranks.count) % max(count, 1)),
@@ -92,6 +98,7 @@ class BatchMaker:
             if self._single or self._collate_fn is not None:
                 return self.collated(list(zip(images, labels, strict=True)), indices.tolist())
             labels = default_collate(labels)
+        images = _stacked(images)
         return [images, labels, tensor(indices)] if self._return_index else [images, labels]
 
     def collated(self, samples: list[Any], indices: list[int]) -> Any:
@@ -128,3 +135,10 @@ class BatchMaker:
             return channels_first(images) if last else images
         images = [tensor(array, self._bfloat16) for array in batch.apart]
         return [channels_first(image) for image in images] if last else images
+
+
+def _stacked(images: Any) -> Any:
+    """Images of one size as one tensor, as torch's default_collate makes it."""
+    if not isinstance(images, list) or len({getattr(one, "shape", None) for one in images}) > 1:
+        return images
+    return default_collate(images) if hasattr(images[0], "shape") else images

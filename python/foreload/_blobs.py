@@ -14,6 +14,7 @@ class BlobMaker:
 
     ahead = 0
     finished = False
+    beyond_the_epoch = True
     seconds = 0.0
     cpu_seconds = 0.0
 

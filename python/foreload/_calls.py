@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import operator
+import pickle
 import random
 import struct
 import sys
@@ -17,13 +18,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from foreload._collate import HAVE_TORCH, default_collate, default_convert
-from foreload._list_core import Integers, Wanted
+
+if TYPE_CHECKING:  # workers need not import what the loop needs
+    from foreload._list_core import Integers, Wanted
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -88,13 +91,11 @@ def needs_torch(collate_fn: Callable[[Any], Any] | None) -> bool:
     return "torch" in sys.modules or (collate_fn is None and HAVE_TORCH)
 
 
-def fingerprint_of(dataset: Any) -> str:
+def fingerprint_of(dataset: Any, length: int | None) -> str:
     """Of its class and length: reading samples would take too long."""
     kind = type(dataset)
-    length = len(dataset) if hasattr(dataset, "__len__") else -1
-    return hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}:{length}".encode()).hexdigest()[
-        :32
-    ]
+    text = f"{kind.__module__}.{kind.__qualname__}:{length}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -120,13 +121,17 @@ class Calls:
         return collation(self.collate_fn, self.single)(samples[0] if self.single else samples)
 
 
-_TASK = struct.Struct("<qq")  # epoch, samples; their numbers and places follow
+# Epoch, samples, and whether these are pickled: a sampler may give anything. They follow, and their
+# places.
+_TASK = struct.Struct("<qqq")
 
 
 def task_of(wanted: Wanted) -> bytes:
     """A batch that is to be made, as a worker is told of it."""
-    head = _TASK.pack(wanted.epoch, len(wanted.indices))
-    return b"".join((head, wanted.indices.tobytes(), wanted.places.tobytes()))
+    numbers = wanted.indices.dtype != object
+    indices = wanted.indices.tobytes() if numbers else pickle.dumps(wanted.indices.tolist())
+    head = _TASK.pack(wanted.epoch, len(wanted.indices), not numbers)
+    return b"".join((head, indices, wanted.places.tobytes()))
 
 
 @dataclass(frozen=True)
@@ -146,9 +151,12 @@ class CallJob:
         return self._make
 
     def _make(self, task: bytes) -> Any:
-        epoch, count = _TASK.unpack_from(task)
-        numbers = np.frombuffer(task, dtype=np.int64, offset=_TASK.size)
-        return self.calls(epoch, numbers[:count].tolist(), numbers[count:])
+        epoch, count, pickled = _TASK.unpack_from(task)
+        places = np.frombuffer(task, dtype=np.int64, offset=len(task) - 8 * count)
+        if pickled:
+            return self.calls(epoch, pickle.loads(task[_TASK.size : -8 * count]), places)
+        indices = np.frombuffer(task, dtype=np.int64, count=count, offset=_TASK.size)
+        return self.calls(epoch, indices.tolist(), places)
 
 
 def _seeded(call: Callable[[Any], Any], index: Any, word: int) -> Any:
@@ -165,6 +173,7 @@ class CallMaker:
 
     ahead = 0
     finished = True
+    beyond_the_epoch = True
 
     def __init__(
         self, dataset: Any, collate_fn: Callable[[Any], Any] | None, single: bool, seed: int
@@ -178,7 +187,7 @@ class CallMaker:
     @property
     def fingerprint(self) -> str:
         """Of what is known without reading samples."""
-        return fingerprint_of(self._calls.dataset)
+        return fingerprint_of(self._calls.dataset, len(self._calls.dataset))
 
     def submit(self, wanted: Wanted) -> Wanted:
         """The ticket is the question itself."""

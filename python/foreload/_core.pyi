@@ -205,8 +205,11 @@ class CompiledTransform:
     def dtype(self) -> str:
         """uint8, float32, ...: as torch names it."""
     @property
-    def shape(self) -> tuple[int, int, int]:
+    def shape(self) -> tuple[int, ...]:
         """Of one sample, as it lies in memory; sides are 0 where sizes differ."""
+    def for_masks(self, fill: int = 0, dtype: str = "uint8") -> CompiledTransform:
+        """The same transform for masks of the images: what moves pixels is done as to the image of
+        the same seed, epoch and position, with nearest pixels; colours are left alone."""
     def run(
         self, data: bytes | memoryview, seed: int, epoch: int, position: int
     ) -> npt.NDArray[Any]:
@@ -287,6 +290,7 @@ class LoaderCore:
     def root(self) -> builtins.bytes: ...
     @property
     def index(self) -> Index: ...
+    def part_sizes(self, sample: int) -> list[int]: ...
     def name_of(self, sample: int) -> builtins.bytes: ...
     def stats_json(self) -> str: ...
     def start_json(self) -> str: ...
@@ -298,6 +302,7 @@ def open_loader(
     *,
     dataset: str,
     files: list[str],
+    ranges: list[list[tuple[int, int, int | None]]],
     extensions: list[str] | None,
     index: str,
     revalidate: bool,
@@ -417,6 +422,18 @@ class RowColumn:
     def __len__(self) -> int: ...
     @property
     def row_bytes(self) -> int: ...
+
+@final
+class BatchMemory:
+    """Memory of batches that is used again when nobody has the batch any more.
+
+    Args:
+        budget: Bytes in use and kept together; what is beyond is not kept.
+    """
+
+    def __init__(self, budget: int) -> None: ...
+    def empty(self, dtype: np.dtype[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+        """An array whose content is arbitrary."""
 
 @final
 class GatheredRows:

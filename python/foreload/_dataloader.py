@@ -19,7 +19,7 @@ from foreload._arguments import Bytes, maybe_whole, path_of, whole
 from foreload._batches import BatchMaker
 from foreload._budgets import Disk
 from foreload._cache import Cache
-from foreload._collate import default_collate, default_convert
+from foreload._collate import HAVE_TORCH, default_collate, default_convert
 from foreload._datasets import samples_of
 from foreload._delivery import Delivery, Run
 from foreload._device import DeviceFeed, pinned_memory
@@ -30,6 +30,7 @@ from foreload._iteration import Iteration, Place
 from foreload._iterator import LoaderIterator
 from foreload._joining import Joining, meetings
 from foreload._keywords import suggests_keywords
+from foreload._list_core import ListCore
 from foreload._makers import makers_of
 from foreload._one_sample import OneSample
 from foreload._opening import engine_settings, open_engine
@@ -38,14 +39,18 @@ from foreload._python_data import PythonData, core_of
 from foreload._python_transform import SampleMaker
 from foreload._ranks import find_ranks
 from foreload._reading_lists import ReadingLists
+from foreload._rows import RowMaker
 from foreload._run_log import RunLog, run_file_of
-from foreload._samplers import OrderSampler, order_sampler
+from foreload._samplers import OrderSampler, batches_of, order_sampler
 from foreload._state import Identity, load_state, read_state, save_state, write_state
 from foreload._stream_core import StreamCore
+from foreload._streams import has_state
 from foreload._torch_arguments import (
+    batch_size_of,
     can_pin,
     check_choices,
     check_kind,
+    check_workers,
     refuse_together,
     seed_of,
     workers_of,
@@ -192,11 +197,14 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         check_kind(samples, given)
         self.seed = seed_of(seed, generator)
         self.num_workers = workers_of(num_workers, ranks.local, device is not None, samples)
+        check_workers(samples, self.num_workers, given)
         self.prefetch_factor = maybe_whole("prefetch_factor", prefetch_factor, 1)
+        if samples.makes_itself and self.num_workers > 0 and prefetch_factor is None:
+            self.prefetch_factor = 2  # as torch says it
         self.pin_memory = bool(pin_memory) and can_pin()
         self.batch_size: int | None = None
         if batch_sampler is None and batch_size is not None:
-            self.batch_size = whole("batch_size", batch_size, 1)
+            self.batch_size = batch_size_of(batch_size)
         self.drop_last = bool(drop_last)
         unit = self.batch_size or 1
         self._single = batch_size is None and batch_sampler is None  # samples, not batches
@@ -320,6 +328,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             self.seed,
             last_epoch,
         )
+        self._seed_is_fresh = generator is not None
+        self._stream_length: int | None = None  # as the loop was told
         self._latest: Run | None = None  # the iteration that was started last
         self._failed_batches = 0
         self._delivered = 0  # batches that loops got
@@ -368,6 +378,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             raise ValueError(
                 f"{name} cannot be set after the {type(self).__name__} is made: make a new one"
             )
+        if name == "worker_init_fn" and isinstance(self._core, ListCore | StreamCore):
+            self._core.set_init_fn(value)
         object.__setattr__(self, name, value)
 
     @property
@@ -389,17 +401,51 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         lead_past()
 
     def __len__(self) -> int:
-        return len(self._lists)
+        if not self._samples.stream:
+            return len(self._lists)
+        length = self._stream_length = len(self._samples.dataset)
+        return batches_of(length, self._lists.batch_size, self.drop_last)
 
     def __iter__(self) -> LoaderIterator:
         lead_past()
         return LoaderIterator(self)
+
+    def _check_beginning(self) -> None:
+        """Whether an iteration can begin."""
+        self._samples.check_unchanged()
+        if self._lists.sampler is None:
+            self._samples.check_count()
+        if isinstance(self._core, ListCore) and isinstance(self._core.maker, RowMaker):
+            self._core.maker.check_unchanged()
+        elif self.timeout and self._samples.makes_itself and self.num_workers == 0:
+            raise ValueError(
+                f"timeout={self.timeout:g} is for worker processes: nobody can end a call in the "
+                "loop's own process; give num_workers from 1 on, or timeout=0"
+            )
+
+    def _draw_as_torch(self) -> None:
+        """torch's DataLoader draws a seed for its workers when an iteration begins. A sampler that
+        uses the same generator has the same order only if that is drawn here, too."""
+        if self._lists.sampler is None or not HAVE_TORCH:
+            return
+        if self._seed_is_fresh:  # drawn from the generator when the loader was made
+            self._seed_is_fresh = False
+            return
+        import torch
+
+        seed_of(None, torch.default_generator if self.generator is None else self.generator)
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
         """The next iteration is of this epoch."""
         number = whole("epoch", epoch)
         self._iteration.set_epoch(number)
         self._lists.set_epoch(number)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise TypeError(
+            "a foreload.DataLoader cannot be pickled or copied: it has threads or processes of its "
+            "own; make a loader where it is used, and send state_dict() for its place"
+        )
 
     # What a checkpoint keeps.
 
@@ -425,6 +471,14 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         state = write_state(self._identity(), place, note)
         if isinstance(self._core, StreamCore):
             state["stream"] = self._core.state()
+        elif self._samples.called and has_state(self._samples.dataset):
+            if self.num_workers > 0:
+                raise ValueError(
+                    f"{self._name} has a state of its own (state_dict), of which each worker "
+                    "process has another one: give num_workers=0, or let samples depend on their "
+                    "index alone"
+                )
+            state["data"] = self._samples.dataset.state_dict()
         if self._feed is not None and self._feed.decoding is not None:
             state["gpu_share"] = self._feed.decoding.share
         return state
@@ -446,6 +500,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         if isinstance(self._core, StreamCore):
             self._core.load(state["stream"])
             self._delivery.forget()
+        if "data" in state and has_state(self._samples.dataset):
+            self._samples.dataset.load_state_dict(state["data"])
         self._lists.load_note(state.get("sampler"))
         self._iteration.load(place)
 

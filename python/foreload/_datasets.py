@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from foreload._arguments import path_of
+from foreload._parts import Files, Range, filled, is_several
 
 WAYS = (
     "give a folder, an object with __getitem__ and __len__, an IterableDataset, rows in memory, or "
@@ -44,12 +45,13 @@ class Samples:
     dataset: Any  # what the user gave
     folder: str | None = None
     files: list[str] | None = None
+    ranges: list[list[Range]] = field(default_factory=list)  # of files; empty: each is a sample
     blobs: Callable[[int], bytes] | None = None  # where samples are in memory
     called: bool = False  # its own __getitem__ makes the samples
     stream: bool = False  # its own __iter__ does
     count: int | None = None  # None: the listing will tell
     targets: Sequence[Any] | None = None  # class of each sample; None: the listing's labels
-    decode: Callable[[bytes, int], Any] | None = None  # makes the whole sample
+    decode: Callable[[Any, int], Any] | None = None  # makes the whole sample
     transform: Any = None
     target_transform: Any = None
     loader: Any = None  # of the user's own; None: images
@@ -59,6 +61,14 @@ class Samples:
     def makes_itself(self) -> bool:
         """Whether the data set gives finished samples, and foreload does nothing to them."""
         return self.called or self.stream
+
+    def check_count(self) -> None:
+        """RuntimeError if a data set that is called has another length than it had."""
+        if self.called and _length(self.dataset) != self.count:
+            raise RuntimeError(
+                f"{type(self.dataset).__name__} has {_length(self.dataset):,} samples, and had "
+                f"{self.count:,} when the DataLoader was made: make a new DataLoader"
+            )
 
     def check_unchanged(self) -> None:
         """RuntimeError if a data set that foreload reads itself is not what it was."""
@@ -149,7 +159,11 @@ def _has_samples(dataset: Any) -> bool:
 
 
 def _locates(dataset: Any) -> bool:
-    return callable(getattr(dataset, "locate", None)) and callable(getattr(dataset, "decode", None))
+    """Whether it says itself where samples are. What it is made of then, decode() says, or a
+    transform for each part."""
+    if not callable(getattr(dataset, "locate", None)):
+        return False
+    return callable(getattr(dataset, "decode", None)) or not _gets_items(dataset)
 
 
 def _leaves(dataset: Any) -> list[tuple[Any, int]] | None:
@@ -178,14 +192,47 @@ class LeafDecoder:
         self._whole = leaves[0][0] if whole else None  # one data set as it is needs no table
         self._leaves = [] if whole else leaves
 
-    def __call__(self, data: bytes, index: int) -> Any:
+    def __call__(self, data: Any, index: int) -> Any:
+        """`data`: the bytes of the sample, or those of each of its files."""
         leaf, number = (self._whole, index) if self._whole is not None else self._leaves[index]
-        return leaf.decode(data, number)
+        if isinstance(data, tuple):
+            data = filled(leaf.locate(number), data)
+        decode = getattr(leaf, "decode", None)
+        return data if decode is None else decode(data, number)
 
 
 def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
     """A data set that says itself where samples are."""
+    samples = Samples(dataset, count=len(leaves), decode=LeafDecoder(leaves))
+    first = leaves[0][0].locate(leaves[0][1])
+    if isinstance(first, bytes | bytearray | memoryview):
+        samples.blobs = _blobs_of(leaves)
+        return samples
+    if is_several(first):
+        files = Files()
+        for leaf, number in leaves:
+            who = f"locate({number}) of {type(leaf).__name__}"
+            found = leaf.locate(number)
+            if not is_several(found):
+                raise TypeError(f"{who} gave {type(found).__name__}: give parts for every sample")
+            files.add(found, who)
+        samples.files, samples.ranges = files.paths, files.ranges
+        return samples
+    samples.files = [_path_of_sample(leaf, number) for leaf, number in leaves]
+    return samples
 
+
+def _path_of_sample(leaf: Any, number: int) -> str:
+    found = leaf.locate(number)
+    if not isinstance(found, str | os.PathLike):
+        raise TypeError(
+            f"locate({number}) of {type(leaf).__name__} gave {type(found).__name__}: give a path "
+            "for every sample, or bytes for every sample, or parts for every sample"
+        )
+    return os.fspath(found)
+
+
+def _blobs_of(leaves: list[tuple[Any, int]]) -> Callable[[int], bytes]:
     def blob(index: int) -> bytes:
         leaf, number = leaves[index]
         found = leaf.locate(number)
@@ -197,22 +244,7 @@ def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
             )
         return bytes(found)
 
-    samples = Samples(dataset, count=len(leaves), decode=LeafDecoder(leaves))
-    first = leaves[0][0].locate(leaves[0][1])
-    if isinstance(first, bytes | bytearray | memoryview):
-        samples.blobs = blob
-        return samples
-    files = []
-    for leaf, number in leaves:
-        found = leaf.locate(number)
-        if not isinstance(found, str | os.PathLike):
-            raise TypeError(
-                f"locate({number}) of {type(leaf).__name__} gave {type(found).__name__}: give a "
-                "path for every sample, or bytes for every sample"
-            )
-        files.append(os.fspath(found))
-    samples.files = files
-    return samples
+    return blob
 
 
 def _listed(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples | None:
@@ -250,10 +282,25 @@ def _read_by_foreload(dataset: Any) -> Samples | None:
     return _listed(dataset, leaves) if kinds == {False} else None
 
 
+def _length(dataset: Any) -> int | None:
+    """Samples of a data set that is called; None if it does not say."""
+    if type(dataset) is dict:
+        from foreload._rows import with_rows
+
+        return len(with_rows(dataset))
+    return len(dataset) if hasattr(type(dataset), "__len__") else None
+
+
 def samples_of(dataset: Any) -> Samples:
     """Find out what kind of data set this is. TypeError names the ways that there are."""
     if isinstance(dataset, str | os.PathLike):
         return Samples(dataset, folder=path_of(dataset))
+    pipes = tuple(_class_of(f"{kind}DataPipe", "torch.utils.data") for kind in ("Iter", "Map"))
+    if isinstance(dataset, tuple(pipe for pipe in pipes if pipe is not None)):
+        raise TypeError(
+            f"{type(dataset).__name__} is a DataPipe, which torch's DataLoader shuffles and shards "
+            "in a way of its own: give a Dataset or an IterableDataset"
+        )
     stream = _class_of("IterableDataset", "torch.utils.data")
     if stream is not None and isinstance(dataset, stream):
         return Samples(dataset, stream=True)
@@ -261,10 +308,7 @@ def samples_of(dataset: Any) -> Samples:
     if found is not None:
         return found
     if hasattr(type(dataset), "__getitem__"):
-        count = len(dataset) if hasattr(type(dataset), "__len__") else None
-        if type(dataset) is dict:  # columns by name
-            count = len(next(iter(dataset.values()), ()))
-        return Samples(dataset, called=True, count=count)
+        return Samples(dataset, called=True, count=_length(dataset))
     if hasattr(type(dataset), "__iter__"):
         return Samples(dataset, stream=True)
     raise TypeError(f"foreload cannot read samples of a {type(dataset).__name__}: {WAYS}")

@@ -195,7 +195,7 @@ class Delivery:
         made = self._pipeline.next(
             self.engine.pull,
             lambda batch: self._batches.tasks(
-                batch, self._ranks, self._seed, self._start, count, self._core.name_of
+                batch, self._ranks, self._seed, self._start, count, self._core
             ),
             seconds,
         )

@@ -15,22 +15,32 @@ from foreload import transforms
 
 
 class Finish:
-    """(value / divisor - mean) / std in single precision, as the output's type."""
+    """(value / divisor - mean) / std in single precision, as the output's type; with `reciprocal`
+    value * (1 / divisor) is what mean is taken from."""
 
     def __init__(
-        self, divisor: float, mean: list[float], std: list[float], dtype: str, channels: int
+        self,
+        divisor: float,
+        mean: list[float],
+        std: list[float],
+        dtype: str,
+        channels: int,
+        reciprocal: bool = False,
     ) -> None:
         import torch
 
         self._dtype: Any = getattr(torch, dtype)
         values = torch.arange(256, dtype=torch.float32)
         columns = [torch.tensor(v[:channels], dtype=torch.float32)[:, None] for v in (mean, std)]
-        self._table = ((values / divisor - columns[0]) / columns[1]).to(self._dtype)
+        self._reciprocal = reciprocal
+        unit = torch.tensor(1.0 / divisor if reciprocal else divisor)
+        units = values * unit if reciprocal else values / unit
+        self._table = ((units - columns[0]) / columns[1]).to(self._dtype)
         exact = [column.double() for column in columns]
         self._scale = 1.0 / (divisor * exact[1])
         self._bias = -exact[0] / exact[1]
         self._steps: tuple[Any, ...] = (
-            torch.tensor(divisor),
+            unit,
             columns[0].flatten(),
             columns[1].flatten(),
         )
@@ -74,16 +84,17 @@ class Finish:
             made = torch.empty_like(images, dtype=self._dtype)
             return torch.addcmul(bias, images, scale, out=made)
         # Tensors on the device, because torch multiplies by the reciprocal of a plain number.
-        divisor, mean, std = self._steps
-        numbers = images.float().div_(divisor).sub_(mean.view(shape)).div_(std.view(shape))
-        return numbers.to(self._dtype)
+        unit, mean, std = self._steps
+        floats = images.float()
+        units = floats.mul_(unit) if self._reciprocal else floats.div_(unit)
+        return units.sub_(mean.view(shape)).div_(std.view(shape)).to(self._dtype)
 
 
 def split(chain: transforms.Compose) -> tuple[transforms.Compose, Finish | None]:
     """What the CPU does of a chain, which gives 8-bit images then, and what the device does."""
     dtype, divisor = "uint8", 255.0
     mean, std = [0.0] * 3, [1.0] * 3
-    channels, normalized = 3, False
+    channels, normalized, reciprocal = 3, False, False
     kept: list[transforms.Step | transforms.Compose] = []
     for step in chain.transforms:
         given = step.to_dict()
@@ -92,14 +103,21 @@ def split(chain: transforms.Compose) -> tuple[transforms.Compose, Finish | None]
             dtype = "float32" if dtype == "uint8" else dtype
         elif isinstance(step, transforms.ToDtype):
             dtype = given["dtype"]
-            if not normalized and not given["scale"]:
-                divisor = 1.0
+            if not normalized:
+                divisor = 255.0 if given["scale"] else 1.0
+                reciprocal = given["scale"] and given.get("reciprocal", False)
         else:
             kept.append(step)
             if isinstance(step, transforms.Decode) and not step.bytes_only:
                 return chain, None
+            if isinstance(step, transforms.FiveCrop | transforms.TenCrop):
+                return chain, None
+            if isinstance(step, transforms.RandomErasing) and dtype != "uint8":
+                return chain, None  # it writes floats
+            if isinstance(step, transforms.Grayscale):
+                channels = given["num_output_channels"]
             if isinstance(step, transforms.Decode) and given["mode"] == "grey":
                 channels = 1
     if dtype == "uint8":
         return chain, None
-    return transforms.Compose(kept), Finish(divisor, mean, std, dtype, channels)
+    return transforms.Compose(kept), Finish(divisor, mean, std, dtype, channels, reciprocal)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from foreload._accelerate import Loop
 from foreload._delivery import Run
@@ -29,6 +30,7 @@ class LoaderIterator:
         self._received = skip
         self._over = False
         self._loop: Loop | None = None  # as Accelerate sees it
+        self._length = loader._stream_length  # what the loop was told before
 
     def __iter__(self) -> LoaderIterator:
         return self
@@ -60,7 +62,8 @@ class LoaderIterator:
 
     def _begin(self, asked: float) -> Run:
         loader = self._loader
-        loader._samples.check_unchanged()
+        loader._check_beginning()
+        loader._draw_as_torch()
         upcoming = loader._iteration.upcoming
         skip = 0 if upcoming.consumed else self._received
         run = self._run = loader._delivery.begin(upcoming, skip)  # may fail: no trace
@@ -108,6 +111,13 @@ class LoaderIterator:
         """The loop gets a batch, or the error that it is."""
         loader = self._loader
         self._received += 1
+        if self._length is not None and self._received > self._length:
+            warnings.warn(
+                f"len() of {type(loader.dataset).__name__} is {self._length:,}, but it gave "
+                f"{self._received:,} batches or samples: say the right length, or let each worker "
+                "give a share of the stream",
+                stacklevel=4,
+            )
         assert self._turn is not None
         loader._iteration.received(self._turn, loader._lists.consumed(run.reading, self._received))
 
@@ -135,6 +145,11 @@ class LoaderIterator:
             return loader._state_at(Place(run.reading.place.epoch + 1), None)
         consumed = loader._lists.consumed(run.reading, self._received)
         return loader._state_at(Place(run.reading.place.epoch, consumed), run)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise NotImplementedError(
+            "an iterator of a DataLoader cannot be pickled or copied: state_dict() has its place"
+        )
 
     def __len__(self) -> int:
         return len(self._loader)

@@ -8,7 +8,7 @@ out in order.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -38,6 +38,10 @@ class Maker(Protocol):
     @property
     def ahead(self) -> int:
         """Batches worth asking for before they are needed; 0: each is made when it is taken."""
+
+    @property
+    def beyond_the_epoch(self) -> bool:
+        """Whether batches of the next epoch may be asked for before this one has ended."""
 
     @property
     def finished(self) -> bool:
@@ -147,6 +151,11 @@ class ListCore:
         """Of the data set."""
         return self.maker.fingerprint
 
+    def set_init_fn(self, init_fn: Callable[[int], Any] | None) -> None:
+        """Another worker_init_fn."""
+        if hasattr(self.maker, "set_init_fn"):
+            self.maker.set_init_fn(init_fn)
+
     def give_list(self, samples: Sampled, batch_ends: Integers) -> None:
         """This rank's samples of the epoch that comes next."""
         self._forget()
@@ -184,6 +193,8 @@ class ListCore:
     def _ask(self, count: int) -> None:
         """Have so many batches on their way, as far as there are any."""
         while len(self._asked) < count:
+            if self._asked and self._asked[-1] is None and not self.maker.beyond_the_epoch:
+                return
             asked = next(self._coming, ())
             if asked == ():
                 if not self._asked:

@@ -89,7 +89,11 @@ class ProcessMakers:
         )
 
     def submit(self, task: Task) -> Future[Made]:
-        data = task.data if isinstance(task.data, np.ndarray) else bytes(task.data)
+        data: Any = task.data
+        if isinstance(data, tuple):
+            data = tuple(map(bytes, data))
+        elif not isinstance(data, np.ndarray):
+            data = bytes(data)
         try:
             return self._pool.submit(_make_in_process, task._replace(data=data))
         except BrokenExecutor as error:

@@ -42,6 +42,7 @@ def engine_settings(
     return {
         "dataset": samples.folder or "",
         "files": samples.files or [],
+        "ranges": samples.ranges,
         "extensions": None if extensions is None else list(extensions),
         "index": "" if index is None else path_of(index),
         "revalidate": revalidate,

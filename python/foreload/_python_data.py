@@ -11,7 +11,7 @@ from foreload._blobs import BlobMaker
 from foreload._calls import CallMaker
 from foreload._datasets import Samples
 from foreload._list_core import ListCore, Maker
-from foreload._rows import rows_of
+from foreload._rows import rows_of, with_rows
 from foreload._samplers import OrderSampler
 from foreload._stream_core import StreamCore
 from foreload._workers import WorkerMaker
@@ -62,12 +62,13 @@ def _maker(data: PythonData) -> Maker:
     if samples.blobs is not None:
         return BlobMaker(samples.blobs, samples.count or 0)
     rows = None if data.collate_fn is not None else rows_of(samples.dataset, data.single)
-    if rows is not None:
+    if rows is not None and (rows.native or type(samples.dataset) is dict):
         return rows
+    dataset = with_rows(samples.dataset)
     if data.workers == 0:
-        return CallMaker(samples.dataset, data.collate_fn, data.single, data.seed)
+        return CallMaker(dataset, data.collate_fn, data.single, data.seed)
     return WorkerMaker(
-        samples.dataset,
+        dataset,
         data.collate_fn,
         data.single,
         data.seed,

@@ -11,6 +11,7 @@ import numpy as np
 
 from foreload._datasets import Samples
 from foreload._images import NamedBytes, open_image
+from foreload._parts import PartsTransform
 
 _MASK = 2**64 - 1
 
@@ -65,7 +66,11 @@ class SampleMaker:
         self._loader = samples.loader
         self._target_transform = samples.target_transform
         self._transform = transform
-        self.random = transform is not None and takes_generator(transform)  # wants a generator
+        self.random = (  # wants random numbers
+            transform.random
+            if isinstance(transform, PartsTransform)
+            else transform is not None and takes_generator(transform)
+        )
 
     def __call__(self, task: Task) -> Any:
         try:
@@ -79,12 +84,15 @@ class SampleMaker:
 
     def _open(self, task: Task) -> Any:
         if self._decode is not None:
-            return self._decode(bytes(task.data), task.sample)
+            data = task.data if isinstance(task.data, tuple) else bytes(task.data)
+            return self._decode(data, task.sample)
         if self._loader is not None:
             return self._loader(NamedBytes(task.data, task.name))
         return open_image(task.data, task.name, self._unchanged)
 
     def _finish(self, opened: Any, task: Task) -> Any:
+        if isinstance(self._transform, PartsTransform):
+            return self._transform(opened, task.key)
         if self._transform is not None:
             extra = {"generator": sample_generator(task.key)} if self.random else {}
             opened = self._transform(opened, **extra)

@@ -98,6 +98,7 @@ class Reader:
         self._core = _core.open_loader(
             dataset=path_of(dataset),
             files=[],
+            ranges=[],
             extensions=None if extensions is None else list(extensions),
             index="" if index is None else path_of(index),
             revalidate=revalidate,

@@ -7,6 +7,7 @@ torch is not installed.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,10 @@ Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
 
+# Memory of so many bytes and more is used again.
+LARGE = 128 << 10
+
+
 class Dense:
     """Rows of one shape that C++ copies into the batch.
 
@@ -31,6 +36,8 @@ class Dense:
         described: What else tells this column from another one.
         finish: Makes what the loop gets of the gathered rows, where that is not the same.
     """
+
+    native = True
 
     def __init__(
         self,
@@ -47,17 +54,38 @@ class Dense:
         self.dtype = dtype
         self.described = f"{described} {shape}"
         self.finish = finish
+        self._row_bytes = core.row_bytes
+        self._carrier, self._view = _carrier_of(dtype)
+        self._torch: Any = importlib.import_module("torch") if HAVE_TORCH else None
 
     def __len__(self) -> int:
         return len(self.core)
 
-    def empty(self, count: int) -> Any:
-        """Memory for so many rows."""
-        if not HAVE_TORCH:
-            return np.empty((count, *self.shape), self.dtype)
-        import torch
+    def empty(self, count: int, memory: _core.BatchMemory | None = None) -> Any:
+        """Memory for so many rows, a large one from there."""
+        shape = (count, *self.shape)
+        torch = self._torch
+        if memory is None or count * self._row_bytes < LARGE:
+            make = np.empty if torch is None else torch.empty
+            return make(shape, dtype=self.dtype)
+        array = memory.empty(self._carrier, shape)
+        if torch is None:
+            return array
+        batch = torch.from_numpy(array)
+        return batch if self._view is None else batch.view(self._view)
 
-        return torch.empty((count, *self.shape), dtype=self.dtype)
+
+def _carrier_of(dtype: Any) -> tuple[np.dtype[Any], Any]:
+    """The type of numpy's arrays with which batches begin, and what they are seen as then."""
+    if not HAVE_TORCH:
+        return dtype, None
+    import torch
+
+    one = torch.empty(1, dtype=dtype)
+    try:
+        return one.numpy().dtype, None
+    except TypeError:  # numpy has no such type
+        return np.dtype(f"i{one.element_size()}"), dtype
 
 
 class Picked:
@@ -66,20 +94,19 @@ class Picked:
     Args:
         rows: Gives one row.
         count: Number of rows.
-        collate: Makes a batch of rows.
         described: What tells this column from another one.
     """
+
+    native = False
 
     def __init__(
         self,
         rows: Callable[[int], Any],
         count: int,
         described: str,
-        collate: Callable[[list[Any]], Any] = default_collate,
     ) -> None:
         self._rows = rows
         self._count = count
-        self._collate = collate
         self.described = described
 
     def __len__(self) -> int:
@@ -87,7 +114,7 @@ class Picked:
 
     def pick(self, numbers: list[int]) -> Any:
         """The batch of these rows."""
-        return self._collate([self._rows(number) for number in numbers])
+        return default_collate([self._rows(number) for number in numbers])
 
     def bytes_of(self, number: int) -> bytes:
         """A row for the fingerprint."""
@@ -147,8 +174,12 @@ def is_array(value: Any) -> bool:
 
 def is_tensor(value: Any) -> bool:
     """Whether it is torch's own tensor with at least one dimension."""
+    return _is_torchs(value) and value.dim() > 0
+
+
+def _is_torchs(value: Any) -> bool:
     kind = type(value)
-    return kind.__module__ == "torch" and kind.__name__ == "Tensor" and value.dim() > 0
+    return kind.__module__ == "torch" and kind.__name__ == "Tensor"
 
 
 def _copied_by_bytes(tensor: Any) -> bool:
@@ -218,20 +249,16 @@ def _array_column(array: Array) -> Column:
 
 
 def column_of_list(rows: Sequence[Any]) -> Column | None:
-    """A list whose entries are arrays, or tensors, of one row each; None for other lists.
-
-    Where shapes differ, a batch is a list of copies.
-    """
+    """A list whose entries are arrays, or tensors, of one shape; None for other lists."""
     if not rows:
         return None
     arrays = all(type(row) in (np.ndarray, np.memmap) for row in rows)
-    if not arrays and not all(is_tensor(row) or _is_number(row) for row in rows):
+    if not arrays and not all(map(_is_torchs, rows)):
         return None
     first = rows[0]
     described = f"list of {first.dtype.str if arrays else first.dtype}"
     if any(row.shape != first.shape for row in rows):
-        copy = _array_copy if arrays else _tensor_copy
-        return Picked(rows.__getitem__, len(rows), f"{described}, ragged", copy)
+        return None
     shape = tuple(first.shape)
     # A row is an array here, also one without dimensions.
     dtype = batch_dtype(first.dtype, scalar=False) if arrays else first.dtype
@@ -248,18 +275,3 @@ def column_of_list(rows: Sequence[Any]) -> Column | None:
     stretches = [(number, address_of(row), 0) for number, row in enumerate(rows)]
     layout = Layout(stretches, len(rows), size, shape, strides)
     return Dense(layout.core(), held, shape, dtype, described)
-
-
-def _is_number(value: Any) -> bool:
-    kind = type(value)
-    return kind.__module__ == "torch" and kind.__name__ == "Tensor"
-
-
-def _array_copy(rows: list[Any]) -> list[Any]:
-    from foreload._collate import tensor
-
-    return [tensor(np.array(row)) for row in rows]
-
-
-def _tensor_copy(rows: list[Any]) -> list[Any]:
-    return [row.clone() for row in rows]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sets that are rows in memory or in mapped files: C++ gathers their batches.
 
-These are torch's TensorDataset and Subsets of it, arrays and tensors, tuples and dicts of columns,
+These are torch's TensorDataset and Subsets of it, arrays and tensors, dicts of columns,
 lists of arrays, pyarrow's Tables and Hugging Face's Datasets. What a class of the user's own does
 is never bypassed: it is no rows.
 """
@@ -9,9 +9,10 @@ is never bypassed: it is no rows.
 from __future__ import annotations
 
 import hashlib
+import operator
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ Integers = npt.NDArray[np.int64]
 # Batches are gathered ahead within these bytes, but always two and never more than eight.
 AHEAD_BYTES = 64 << 20
 FEWEST_AHEAD, MOST_AHEAD = 2, 8
+LOOP_HOLDS = 3  # batches whose memory a loop usually has
 
 
 class RowMaker:
@@ -47,9 +49,12 @@ class RowMaker:
         sample: Gives the sample with a number as the data set does.
         single: Whether the loop gets samples instead of batches.
         mapping: Row of each sample, where these are not the same.
+        parts: Gives what the data set consists of; other parts later are an error.
     """
 
     finished = True
+    # The loop may change the data between two epochs.
+    beyond_the_epoch = False
 
     def __init__(
         self,
@@ -58,7 +63,10 @@ class RowMaker:
         sample: Callable[[int], Any],
         single: bool = False,
         mapping: Integers | None = None,
+        parts: Callable[[], Iterable[Any]] = tuple,
     ) -> None:
+        self._parts = parts
+        self._had = list(parts())
         self._columns = list(columns)
         self._put_together = put_together
         self._sample = sample
@@ -73,7 +81,8 @@ class RowMaker:
             cores = [column.core for column in self._dense]
             memory = [column.memory for column in self._dense]
             self._gatherer = _core.RowGatherer(cores, memory)
-        self._sized_for = 0  # rows of a batch that `ahead` was computed for
+        self._sized_for = 0  # rows of the largest batch so far
+        self._memory: _core.BatchMemory | None = None
         self.ahead = FEWEST_AHEAD if self._gatherer is not None else 0
         self._own = [0.0, 0.0]  # seconds, and CPU seconds, of the loop's thread
         self.seconds = 0.0
@@ -81,8 +90,17 @@ class RowMaker:
 
     @property
     def native(self) -> bool:
-        """Whether C++ copies everything."""
-        return not self._picked
+        """Whether batches are more than what the data set's own Python code gives."""
+        return any(column.native for column in self._columns)
+
+    def check_unchanged(self) -> None:
+        """RuntimeError if the data set has other arrays, tensors or indices than it had."""
+        now = list(self._parts())
+        if len(now) != len(self._had) or not all(map(operator.is_, now, self._had)):
+            raise RuntimeError(
+                "the data set has other arrays, tensors, columns or indices than when the "
+                "DataLoader was made: make a new DataLoader"
+            )
 
     def __len__(self) -> int:
         return self._rows if self._mapping is None else len(self._mapping)
@@ -91,7 +109,9 @@ class RowMaker:
         """One sample as the data set gives it."""
         return self._sample(index)
 
-    def of(self, indices: Sequence[int] | Integers) -> RowMaker:
+    def of(
+        self, indices: Sequence[int] | Integers, parts: Callable[[], Iterable[Any]] = tuple
+    ) -> RowMaker:
         """The same data set with these samples of it alone."""
         chosen = np.asarray(indices, dtype=np.int64)
         chosen = np.where(chosen < 0, chosen + len(self), chosen)
@@ -101,6 +121,7 @@ class RowMaker:
             lambda index: self._sample(int(chosen[index])),
             self._single,
             chosen if self._mapping is None else self._mapping[chosen],
+            lambda: (*self._parts(), *parts()),
         )
 
     def batch(self, indices: Sequence[int]) -> Any:
@@ -134,12 +155,12 @@ class RowMaker:
         if self._gatherer is None:
             return None, rows
         count = len(rows)
-        if count != self._sized_for:
+        if count > self._sized_for:
             self._size_for(count)
-        batch = [column.empty(count) for column in self._dense]
         try:
+            batch = [column.empty(count, self._memory) for column in self._dense]
             gathered = self._gatherer.submit(rows, [address_of(each) for each in batch], batch)
-        except ValueError as error:  # belongs to this batch
+        except (ValueError, MemoryError, RuntimeError) as error:  # belongs to this batch
             return error, rows
         return gathered, rows
 
@@ -147,6 +168,7 @@ class RowMaker:
         self._sized_for = count
         size = max(1, count * sum(column.core.row_bytes for column in self._dense))
         self.ahead = min(MOST_AHEAD, max(FEWEST_AHEAD, AHEAD_BYTES // size))
+        self._memory = _core.BatchMemory((self.ahead + LOOP_HOLDS) * size)
 
     def take(self, ticket: Any, seconds: float | None) -> Any:
         """The batch."""
@@ -205,21 +227,24 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         single: Whether the loop gets samples instead of batches.
     """
     if _is_exactly(dataset, "torch.utils.data", "TensorDataset"):
-        return _columns(dataset.tensors, _as_it_is, dataset.__getitem__, single)
+        columns = _columns_of(dataset.tensors)
+        if columns is None:
+            return None
+        tensors = lambda: dataset.tensors  # noqa: E731
+        return RowMaker(columns, _as_it_is, dataset.__getitem__, single, parts=tensors)
     if _is_exactly(dataset, "torch.utils.data", "Subset"):
         return _subset(dataset, single)
     if is_array(dataset) or is_tensor(dataset):
         column = column_of(dataset)
         assert column is not None
         return RowMaker([column], _the_only_one, dataset.__getitem__, single)
-    if type(dataset) is tuple:
-        return _tuple_rows(dataset, single)
     if type(dataset) is dict:
-        return _dict_rows(dataset, single)
-    if type(dataset) is list:
+        return _column_rows(dataset, single)
+    if type(dataset) in (list, tuple):
         column = column_of_list(dataset)
         if column is not None:
-            return RowMaker([column], _the_only_one, dataset.__getitem__, single)
+            sample = dataset.__getitem__
+            return RowMaker([column], _the_only_one, sample, single, parts=lambda: dataset)
     if _is_exactly(dataset, "pyarrow", "Table"):
         return _table_rows(dataset, single)
     if _is_exactly(dataset, "datasets.arrow_dataset", "Dataset"):
@@ -240,65 +265,67 @@ def _the_only_one(made: list[Any]) -> Any:
     return made[0]
 
 
-def _columns(
-    values: Sequence[Any],
-    put_together: Callable[[list[Any]], Any],
-    sample: Callable[[int], Any],
-    single: bool,
-) -> RowMaker | None:
-    """Columns of one length; None if one of them is none, or there are none."""
+def _columns_of(values: Sequence[Any]) -> list[Column] | None:
+    """Columns, at least one of which is an array or a tensor; None if they are something else."""
     columns = [column_of(value) for value in values]
     known = [column for column in columns if column is not None]
-    if not known or len(known) < len(columns):
-        return None
-    return RowMaker(known, put_together, sample, single)
-
-
-def _has_arrays(values: Sequence[Any]) -> bool:
-    return any(is_array(value) or is_tensor(value) for value in values)
+    arrays = any(is_array(value) or is_tensor(value) for value in values)
+    return known if arrays and len(known) == len(columns) else None
 
 
 def _subset(dataset: Any, single: bool) -> RowMaker | None:
     """A selection of rows."""
     rows = rows_of(dataset.dataset, single)
-    if rows is None:
-        return None
+
+    def parts() -> list[Any]:
+        own = [dataset.dataset, dataset.indices]
+        return own + dataset.indices if type(dataset.indices) is list else own
+
     indices = np.asarray(dataset.indices)
-    if len(indices) == 0:
-        return rows.of([])
-    return rows.of(indices) if indices.ndim == 1 and indices.dtype.kind in "iu" else None
+    if rows is None or len(indices) == 0:
+        return None if rows is None else rows.of([], parts)
+    return rows.of(indices, parts) if indices.ndim == 1 and indices.dtype.kind in "iu" else None
 
 
-def _tuple_rows(dataset: tuple[Any, ...], single: bool) -> RowMaker | None:
-    """Columns, if all have one length; otherwise a tuple of samples, which is no rows."""
-    if not _has_arrays(dataset) or any(column_of(value) is None for value in dataset):
-        return None
-    if len({len(column) for column in dataset}) > 1:
-        return None
-    return _columns(
-        dataset, _as_it_is, lambda index: tuple(column[index] for column in dataset), single
-    )
+class Columns:
+    """Columns by name, as the data set of rows that they stand for."""
+
+    def __init__(self, columns: dict[str, Any]) -> None:
+        self.columns = dict(columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, index: Any) -> dict[str, Any]:
+        return {name: column[index] for name, column in self.columns.items()}
 
 
-def _dict_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:
-    """Columns by name."""
-    names = list(dataset)
-    if not _has_arrays(list(dataset.values())) or not all(isinstance(name, str) for name in names):
-        return None
-    if any(column_of(value) is None for value in dataset.values()):
-        return None
-    lengths = {name: len(column) for name, column in dataset.items()}
-    if len(set(lengths.values())) > 1:
-        described = ", ".join(f"{name!r} {length:,}" for name, length in lengths.items())
+def with_rows(dataset: Any) -> Any:
+    """The data set itself, or the rows of a dict of columns. A dict of something else has its
+    samples by key."""
+    if type(dataset) is not dict or not all(isinstance(name, str) for name in dataset):
+        return dataset
+    columns = _columns_of(list(dataset.values()))
+    if columns is None:
+        return dataset
+    if len({len(column) for column in columns}) > 1:
+        lengths = ", ".join(f"{name!r} {len(column):,}" for name, column in dataset.items())
         raise ValueError(
-            f"the columns of a dict must have equally many rows, but they have {described}: cut "
-            "them to one length"
+            f"the columns of a dict must have equally many rows, but they have {lengths}: cut them "
+            "to one length"
         )
-    return _columns(
-        list(dataset.values()),
-        _named(names),
-        lambda index: {name: column[index] for name, column in dataset.items()},
-        single,
+    return Columns(dataset)
+
+
+def _column_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:
+    """Columns by name."""
+    rows = with_rows(dataset)
+    if not isinstance(rows, Columns):
+        return None
+    columns = _columns_of(list(rows.columns.values()))
+    assert columns is not None
+    return RowMaker(
+        columns, _named(list(rows.columns)), rows.__getitem__, single, parts=dataset.values
     )
 
 
@@ -321,7 +348,7 @@ def _hugging_face_rows(dataset: Any, single: bool) -> RowMaker:
         return called
     some = sorted({0, len(dataset) // 2, len(dataset) - 1})
     probe = arrow.probe_of(dataset, some)
-    columns = None if probe is None else arrow.native_columns(dataset, probe)
+    columns = None if probe is None else arrow.columns_like(dataset, probe)
     if probe is None or not columns:
         return called
     native = RowMaker(

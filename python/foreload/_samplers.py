@@ -123,10 +123,11 @@ def numbers_of(drawn: list[Any], samples: int | None, who: str) -> Sampled:
     """What a sampler gave, as an array. `samples`: how many there are, where foreload reads them
     itself; None: the data set takes whatever it is given."""
     if samples is None:
-        if all(type(index) is int for index in drawn):
+        if all(type(index) is int and -(2**63) <= index < 2**63 for index in drawn):
             return np.asarray(drawn, dtype=np.int64)
         given = np.empty(len(drawn), dtype=object)
-        given[:] = drawn
+        for place, index in enumerate(drawn):  # as it is, also if it is a list or an array
+            given[place] = index
         return given
     indices = np.asarray([int(index) for index in drawn], dtype=np.int64)
     if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < samples:

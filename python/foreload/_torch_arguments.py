@@ -78,6 +78,16 @@ def check_kind(samples: Samples, given: Mapping[str, Any]) -> None:
         raise ValueError(f"decoder is refused: {name} makes its samples itself")
     if samples.stream:
         _check_stream(name, given)
+    elif given["sampler"] is None and given["batch_sampler"] is None:
+        _check_count(name, samples.count, given["shuffle"])
+
+
+def _check_count(name: str, count: int | None, shuffle: bool | None) -> None:
+    """As torch does: an order needs samples that can be counted."""
+    if count is None:
+        raise TypeError(f"{name} has no __len__: give it one, or give sampler= or batch_sampler=")
+    if count == 0 and shuffle:
+        raise ValueError(f"shuffle is refused: {name} has no samples")
 
 
 def _check_stream(name: str, given: Mapping[str, Any]) -> None:
@@ -98,15 +108,33 @@ def refuse_together(
     if sampler is not None and shuffle:
         raise ValueError("sampler= and shuffle=True exclude each other: give one of them")
     if batch_sampler is not None and (
-        batch_size not in (1, None) or shuffle or sampler is not None or drop_last
+        batch_size != 1 or shuffle or sampler is not None or drop_last
     ):
         raise ValueError(
             "batch_sampler= excludes batch_size, shuffle, sampler and drop_last: leave them out"
         )
+    if not isinstance(drop_last, bool):
+        raise ValueError(f"drop_last is {drop_last!r}: give True or False")
     if batch_sampler is None and batch_size is None and drop_last:
         raise ValueError(
             "batch_size=None makes no batches, so drop_last has no meaning: leave drop_last out"
         )
+
+
+def batch_size_of(given: Any) -> int:
+    """Samples in a batch; what is no number is a ValueError, as in torch."""
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise ValueError(f"batch_size is {given!r}: give a whole number from 1 on, or None")
+    return whole("batch_size", given, 1)
+
+
+def check_workers(samples: Samples, workers: int, given: Mapping[str, Any]) -> None:
+    """Refuse what only worker processes can do, where there are none, as torch does."""
+    if not samples.makes_itself or workers > 0:
+        return
+    for argument in ("prefetch_factor", "multiprocessing_context", "persistent_workers"):
+        if given[argument] not in (None, False):
+            raise ValueError(f"{argument} is for worker processes: give num_workers from 1 on")
 
 
 def seed_of(seed: SupportsIndex | None, generator: Any) -> int:

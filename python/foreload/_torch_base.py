@@ -7,11 +7,13 @@ foreload`, Reader and the program never do.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from foreload._collate import HAVE_TORCH
 
-LoaderBase: Any = object
+Sample = TypeVar("Sample", covariant=True)
+
+LoaderBase: Any = Generic[Sample]  # type: ignore[index]
 DatasetBase: Any = object
 # What torch's loader has as its sampler: with several ranks, with shuffle, without.
 RankSampler: Any = object
@@ -22,7 +24,8 @@ if HAVE_TORCH:
     from torch.utils.data import DataLoader, Dataset, RandomSampler, SequentialSampler
     from torch.utils.data.distributed import DistributedSampler
 
-    LoaderBase, DatasetBase = DataLoader, Dataset
+    LoaderBase = DataLoader[Sample]
+    DatasetBase = Dataset
     RankSampler, ShuffleSampler = DistributedSampler, RandomSampler
     InOrderSampler = SequentialSampler
 

@@ -13,6 +13,7 @@ from foreload._arguments import one_of
 from foreload._collate import HAVE_TORCH
 from foreload._datasets import Samples
 from foreload._device import DeviceFeed
+from foreload._parts import PartsTransform, is_several
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Chosen:
 def choose_transform(samples: Samples, transform: Any, image_type: str | None) -> Chosen:
     """What is done to the samples: by the argument, else by the data set's own transform."""
     one_of("image_type", image_type or "pil", "pil", "array", "unchanged")
+    if samples.ranges and is_several(transform):
+        return Chosen(None, PartsTransform(transform), python=True)
     makes_images = samples.decode is None and samples.loader is None
     chosen = samples.transform if transform is None else transform
     if chosen is None:

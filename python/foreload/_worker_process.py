@@ -68,6 +68,7 @@ class Post:
     seed: int
     init_fn: Callable[[int], Any] | None
     torch: bool  # whether torch is used
+    collects: bool  # garbage
     parent: int  # process
 
 
@@ -79,7 +80,8 @@ def run(post: Post, job: Job, channel: socket.socket, tasks: socket.socket) -> N
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         # What the parent has left to the collector may hold threads that are not here.
         gc.freeze()
-        gc.enable()
+        if post.collects:
+            gc.enable()
         for end in list(parents_ends):
             end.close()
         _, files, _, _ = socket.recv_fds(channel, 1, 1)

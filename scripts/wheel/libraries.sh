@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds what a wheel has inside, for the old C library, static and with hidden symbols, into
-# build/wheel/prefix: libjpeg-turbo, libpng with zlib, liburing, and the texts of their licenses.
+# build/wheel/prefix: libjpeg-turbo, zlib, libdeflate, libwebp, liburing, and the texts of their licenses.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source scripts/wheel/pins.sh
@@ -51,16 +51,23 @@ cp "$libraries/jpeg/src/jpegint.h" "$prefix/include"
 cp "$libraries/jpeg/LICENSE.md" "$prefix/licenses/libjpeg-turbo.md"
 cp "$libraries/jpeg/README.ijg" "$prefix/licenses/libjpeg-turbo.ijg.txt"
 
-echo "[wheel] building zlib and libpng"
+echo "[wheel] building zlib, libdeflate and libwebp"
 scripts/wheel/debian_source.sh "$debian_suite" zlib "$zlib_origin" "$zlib_sha256" "$libraries/zlib"
 quietly zlib env -C "$libraries/zlib" ./configure --static --prefix="$prefix"
 quietly zlib make -C "$libraries/zlib" -j "$jobs" libz.a
 quietly zlib make -C "$libraries/zlib" install
 cp "$libraries/zlib/LICENSE" "$prefix/licenses/zlib.txt"
-scripts/wheel/debian_source.sh "$debian_suite" libpng1.6 "$png_origin" "$png_sha256" "$libraries/png"
-with_cmake png "$libraries/png" -DPNG_SHARED=OFF -DPNG_TESTS=OFF -DPNG_TOOLS=OFF \
-  -DZLIB_INCLUDE_DIR="$prefix/include" -DZLIB_LIBRARY="$prefix/lib/libz.a"
-cp "$libraries/png/LICENSE" "$prefix/licenses/libpng.txt"
+build/wheel/tools/bin/python scripts/wheel/fetch_sdist.py "$deflate_sdist" "$deflate_sha256" build/wheel/download
+tar -xzf "build/wheel/download/$deflate_sdist" -C "$libraries"
+mv "$libraries/$deflate_folder" "$libraries/deflate"
+with_cmake deflate "$libraries/deflate" -DLIBDEFLATE_BUILD_SHARED_LIB=OFF -DLIBDEFLATE_BUILD_GZIP=OFF \
+  -DLIBDEFLATE_COMPRESSION_SUPPORT=OFF
+cp "$libraries/deflate/COPYING" "$prefix/licenses/libdeflate.txt"
+scripts/wheel/debian_source.sh "$debian_suite" libwebp "$webp_origin" "$webp_sha256" "$libraries/webp"
+with_cmake webp "$libraries/webp" -DBUILD_SHARED_LIBS=OFF -DWEBP_BUILD_ANIM_UTILS=OFF -DWEBP_BUILD_CWEBP=OFF \
+  -DWEBP_BUILD_DWEBP=OFF -DWEBP_BUILD_GIF2WEBP=OFF -DWEBP_BUILD_IMG2WEBP=OFF -DWEBP_BUILD_VWEBP=OFF \
+  -DWEBP_BUILD_WEBPINFO=OFF -DWEBP_BUILD_LIBWEBPMUX=OFF -DWEBP_BUILD_WEBPMUX=OFF -DWEBP_BUILD_EXTRAS=OFF
+cat "$libraries/webp/COPYING" "$libraries/webp/PATENTS" >"$prefix/licenses/libwebp.txt"
 
 echo "[wheel] building liburing"
 scripts/wheel/debian_source.sh "$debian_suite" liburing "$uring_origin" "$uring_sha256" "$libraries/uring"

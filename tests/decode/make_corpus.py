@@ -396,6 +396,38 @@ def pngs() -> dict[str, bytes]:
     return {f"{name}.png": data for name, data in files.items()}
 
 
+# WebP.
+
+
+def webp(mode: str = "RGB", width: int = 45, height: int = 35, **options) -> bytes:
+    out = io.BytesIO()
+    picture(mode, width, height).save(out, "WEBP", **{"quality": 80, **options})
+    return out.getvalue()
+
+
+def webps() -> dict[str, bytes]:
+    plain = webp()
+    frames = [picture("RGB", 45, 35).rotate(angle) for angle in (90, 180)]
+    files = {
+        "lossy": plain,
+        "lossy_alpha": webp("RGBA", exact=True),
+        "lossless": webp(lossless=True),
+        "lossless_alpha": webp("RGBA", lossless=True),
+        "low_quality": webp(quality=1),
+        "simple_filter": webp(method=0, quality=30),
+        "animated": webp(save_all=True, append_images=frames),
+        "1x1": webp(width=1, height=1),
+        "1x30": webp(width=1, height=30),
+        "30x1": webp(width=30, height=1),
+        "orientation_6": webp(width=21, height=14, exif=exif(6)),
+        "xmp_orientation": webp(width=21, height=14, xmp=b'<x tiff:Orientation="5"/>'),
+        "trailing_bytes": plain + b"these belong to nobody",
+        "truncated": plain[:-40],
+        "truncated_in_header": plain[:18],
+    }
+    return {f"{name}.webp": data for name, data in files.items()}
+
+
 def others() -> dict[str, bytes]:
     return {
         "really_a_png.jpg": png(RGB, 8, 5, 4),
@@ -426,9 +458,6 @@ def shrunk(image: Image.Image, shrink: int) -> Image.Image:
     return image.convert("RGB")
 
 
-# Where foreload refuses what Pillow takes: a compressed stream that ends before the last row.
-STRICTER = {"short_data.png"}
-
 WANTS: dict[str, Callable[[Image.Image], Image.Image]] = {
     "rgb": lambda image: image.convert("RGB"),
     "grey": lambda image: image.convert("L"),
@@ -448,8 +477,6 @@ def expectations(name: str, data: bytes) -> list[str]:
         try:
             with Image.open(io.BytesIO(data)) as image:
                 made = change(image)
-                if name in STRICTER:
-                    raise ValueError(name)
         except LookupError:
             continue
         except (OSError, SyntaxError, ValueError):
@@ -461,7 +488,7 @@ def expectations(name: str, data: bytes) -> list[str]:
 
 def main() -> None:
     DATA.mkdir(exist_ok=True)
-    files = {**jpegs(), **pngs(), **others()}
+    files = {**jpegs(), **pngs(), **webps(), **others()}
     lines = []
     for name, data in sorted(files.items()):
         (DATA / name).write_bytes(data)

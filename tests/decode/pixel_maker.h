@@ -4,8 +4,6 @@
 // and cases that make_pillow_expected.py wrote.
 #pragma once
 
-#include <png.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -20,6 +18,8 @@
 
 #include "foreload/decode/pixel_kernels.h"
 #include "foreload/decode/pixels.h"
+
+#include "png_maker.h"
 
 namespace foreload {
 
@@ -45,21 +45,12 @@ inline void make_pixels(PixelBuffer& pixels, ImageSize size, uint32_t channels, 
 inline std::vector<std::byte> make_png(ImageSize size, uint32_t channels, uint32_t seed) {
   PixelBuffer pixels;
   make_pixels(pixels, size, channels, seed);
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = size.width;
-  image.height = size.height;
-  image.format = channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-  image.flags = PNG_IMAGE_FLAG_FAST;
-  const auto stride = static_cast<png_int_32>(pixels.stride());
-  png_alloc_size_t bytes = 0;
-  EXPECT_TRUE(
-      png_image_write_to_memory(&image, nullptr, &bytes, 0, pixels.row(0), stride, nullptr));
-  std::vector<std::byte> file(bytes);
-  EXPECT_TRUE(
-      png_image_write_to_memory(&image, file.data(), &bytes, 0, pixels.row(0), stride, nullptr));
-  file.resize(bytes);
-  return file;
+  std::vector<uint8_t> rows;
+  for (uint32_t y = 0; y < size.height; ++y) {
+    rows.push_back(0);
+    rows.insert(rows.end(), pixels.row(y), pixels.row(y) + size_t{size.width} * channels);
+  }
+  return png_of(size, channels, rows);
 }
 
 // FNV-1a.

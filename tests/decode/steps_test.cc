@@ -66,9 +66,29 @@ TEST(Steps, JsonComesBackTheSame) {
       step::CenterCrop{{11, 12}},
       step::RandomCrop{{13, 14}, {1, 2, 3, 4}, true, {5, 6, 7}},
       step::RandomHorizontalFlip{0.25},
-      step::ColorJitter{{0.5, 1.5}, {0, 2}, {1, 1}},
+      step::Pad{{1, 2, 3, 4}, {5, 6, 7}, PaddingMode::reflect},
+      step::FiveCrop{{3, 4}, true, true},
+      step::RandomVerticalFlip{0.125},
+      step::RandomRotation{{-1, 2}, Interpolation::bicubic, true, std::array{1.5, 2.5}, {1, 2, 3}},
+      step::RandomAffine{{-1, 2}, std::array{0.1, 0.2}, std::array{0.5, 2.0}, std::nullopt},
+      step::RandomPerspective{0.25, 0.75},
+      step::ColorJitter{{0.5, 1.5}, {0, 2}, {1, 1}, {-0.25, 0.5}},
+      step::Grayscale{3},
+      step::RandomGrayscale{0.5},
+      step::RandomInvert{0.1},
+      step::RandomPosterize{3, 0.2},
+      step::RandomSolarize{99.5, 0.3},
+      step::RandomAdjustSharpness{2, 0.4},
+      step::RandomAutocontrast{0.6},
+      step::RandomEqualize{0.7},
+      step::GaussianBlur{{5, 7}, {0.5, 1.5}},
+      step::RandomErasing{0.5, {0.1, 0.2}, {0.5, 2}, {1, 2, 3}, true},
+      step::Augment{{{{AugmentKind::translate_x, 0.5, {1, 2}, true, 0.25, 10}}}, 2},
+      step::RandomApply{{step::RandomInvert{1}}, 0.25},
+      step::RandomChoice{{{step::RandomInvert{1}}, {}}, {1, 3}},
+      step::RandomOrder{{{step::RandomEqualize{1}}, {step::CenterCrop{{1, 2}}}}},
       step::Normalize{{0.1, 0.2, 0.3}, {0.4, 0.5, 0.6}},
-      step::ToDtype{PixelType::bfloat16, false},
+      step::ToDtype{PixelType::bfloat16, true, true},
       step::ToLayout{Layout::hwc}};
   const std::string text = to_json(steps);
   const auto again = steps_from_json(text);
@@ -87,9 +107,9 @@ TEST(Steps, EqualChainsHaveEqualTexts) {
 }
 
 TEST(Steps, RefusesWhatItDoesNotKnow) {
-  EXPECT_EQ(flaw(R"([{"step": "Rotate"}])"),
-            "step 'Rotate' is not known; there are Decode, RandomResizedCrop, Resize, CenterCrop, "
-            "RandomCrop, RandomHorizontalFlip, ColorJitter, Normalize, ToDtype, ToLayout");
+  EXPECT_TRUE(
+      flaw(R"([{"step": "Rotate"}])")
+          .starts_with("step 'Rotate' is not known; there are Decode, RandomResizedCrop, "));
   EXPECT_EQ(flaw(R"([{"step": "CenterCrop", "size": 3, "sise": 4}])"),
             "CenterCrop: key \"sise\" is not known; it has size");
   EXPECT_EQ(flaw(R"([{"step": "Resize", "size": 3, "interpolation": "lanczos"}])"),

@@ -154,7 +154,7 @@ TEST(Transform, DrawsAreAsTheyAlwaysWere) {
   const auto drawn = chain->draw({500, 375}, {42, 3, 1'000'000});
   EXPECT_EQ(drawn.crop, (Region{56, 9, 441, 357}));
   EXPECT_TRUE(drawn.flip);
-  EXPECT_EQ(drawn.jitter_order, (std::array<uint8_t, 3>{0, 2, 1}));
+  EXPECT_EQ(drawn.jitter_order, (std::array<uint8_t, 4>{0, 2, 1, 3}));
   EXPECT_DOUBLE_EQ(drawn.jitter[0], 0.6498358788601316);
 }
 
@@ -420,7 +420,7 @@ TEST(Transform, AsksAnotherDecoderForOtherFormats) {
   }
   const auto failed = asking->run(std::span(unknown).first(1), {}, scratch);
   ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().message, "nobody knows it");
+  EXPECT_EQ(failed.error().message, "not a JPEG or PNG image, and nobody knows it");
   EXPECT_FALSE(asking->run({}, {}, scratch));
 }
 

@@ -86,7 +86,7 @@ def test_needs_the_c_library_alone(wheel):
 
 def test_carries_the_licenses_of_what_is_inside(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    for library in ("libjpeg-turbo", "libpng", "zlib", "liburing", "libfmt"):
+    for library in ("libjpeg-turbo", "zlib", "libdeflate", "libwebp", "liburing", "libfmt"):
         assert any(f"/licenses/{library}." in name for name in names), library
 
 

@@ -95,6 +95,9 @@ def test_last_steps_give_the_bits_of_the_cpu(folder, dtype, layout):
     "steps",
     [
         [transforms.ToDtype("float32", scale=True)],
+        [transforms.ToDtype("float32", scale=True, reciprocal=True)],
+        [transforms.ToDtype("float32", True, True), transforms.Normalize([0.4], [0.2])],
+        [transforms.Grayscale(), transforms.ToDtype("float32", scale=True)],
         [transforms.ToDtype("float16", scale=False)],
         [transforms.ToDtype("float32", scale=False), transforms.Normalize([9.0], [3.0])],
         [transforms.Normalize([0.5], [0.25]), transforms.ToDtype("bfloat16")],
@@ -109,8 +112,14 @@ def test_last_steps_of_other_chains(folder, steps):
     assert torch.equal(finish(images, 1), expected)
 
 
-def test_chains_of_bytes_have_no_last_steps():
-    for steps in ([], [transforms.ToDtype("uint8")]):
+def test_chains_without_last_steps_for_the_device():
+    floats = transforms.ToDtype("float32", scale=True)
+    for steps in (
+        [],
+        [transforms.ToDtype("uint8")],
+        [floats, transforms.RandomErasing()],
+        [transforms.FiveCrop(3), floats],
+    ):
         chain = transforms.Compose([CROP, *steps])
         assert _finish.split(chain) == (chain, None)
 

@@ -21,6 +21,7 @@ from foreload import _core
 from foreload._iteration import Iteration
 from foreload._list_core import ListCore, Wanted
 from foreload._ranks import Ranks
+from foreload._row_columns import Dense
 from foreload._rows import MOST_AHEAD, RowMaker, rows_of
 from foreload._samplers import OrderSampler
 
@@ -111,19 +112,21 @@ def check_like_torch(dataset: Any, reference: Any = None, seed: int = 0) -> RowM
     return maker
 
 
+def all_dense(maker: RowMaker) -> bool:
+    """Whether C++ copies everything."""
+    return all(isinstance(column, Dense) for column in maker._columns)
+
+
 class Columns(Dataset[Any]):
-    """What tuples and dicts of columns mean, for torch."""
+    """What a dict of columns means, for torch."""
 
     def __init__(self, columns: Any) -> None:
         self.columns = columns
 
     def __len__(self) -> int:
-        first = self.columns if isinstance(self.columns, tuple) else list(self.columns.values())
-        return len(first[0])
+        return len(next(iter(self.columns.values())))
 
     def __getitem__(self, index: int) -> Any:
-        if isinstance(self.columns, tuple):
-            return tuple(column[index] for column in self.columns)
         return {name: column[index] for name, column in self.columns.items()}
 
 
@@ -145,7 +148,7 @@ def bits(shape: Sequence[int], dtype: torch.dtype, seed: int = 0) -> torch.Tenso
 @pytest.mark.parametrize("dtype", TENSOR_TYPES, ids=str)
 def test_tensor_datasets_of_every_type(dtype: torch.dtype) -> None:
     dataset = TensorDataset(bits((50, 3, 5), dtype), bits((50,), dtype, 1))
-    assert check_like_torch(dataset).native
+    assert all_dense(check_like_torch(dataset))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -160,11 +163,11 @@ def test_tensors_of_any_shape_and_layout(seed: int) -> None:
         stored = bits([shape[at] * steps[at] for at in order], dtype, column)
         back = stored.permute(np.argsort(order).tolist())
         tensors.append(back[tuple(slice(None, None, step) for step in steps)])
-    assert check_like_torch(TensorDataset(*tensors), seed=seed).native
+    assert all_dense(check_like_torch(TensorDataset(*tensors), seed=seed))
 
 
 def test_a_tensor_that_repeats_one_row() -> None:
-    assert check_like_torch(TensorDataset(torch.arange(4.0).expand(20, 4))).native
+    assert all_dense(check_like_torch(TensorDataset(torch.arange(4.0).expand(20, 4))))
 
 
 def test_a_tensor_alone_is_a_data_set() -> None:
@@ -175,7 +178,7 @@ def test_a_tensor_alone_is_a_data_set() -> None:
 def test_gradients_reach_tensors_that_require_them() -> None:
     weights = torch.arange(40.0).reshape(20, 2).requires_grad_()
     maker = check_like_torch(TensorDataset(weights, torch.arange(20)))
-    assert not maker.native
+    assert not all_dense(maker)
     (made,) = taken(maker, [[3, 3]])
     made[0].sum().backward()
     assert weights.grad is not None
@@ -216,7 +219,7 @@ def test_the_memory_of_a_tensor_cannot_be_moved_away() -> None:
 def test_subsets_of_rows() -> None:
     dataset = TensorDataset(torch.arange(60).reshape(20, 3), torch.arange(20))
     for part in random_split(dataset, [13, 7]):
-        assert check_like_torch(part).native
+        assert all_dense(check_like_torch(part))
     check_like_torch(Subset(Subset(dataset, range(0, 20, 2)), [3, 1, -1, 9]))
     check_like_torch(Subset(dataset, torch.tensor([4, 4, 2])))
 
@@ -228,6 +231,32 @@ def test_empty_data_sets() -> None:
         assert maker is not None
         assert len(maker) == 0
         assert maker.fingerprint
+
+
+def test_batches_that_are_kept_stay_as_they_are() -> None:
+    dataset = TensorDataset(torch.arange(4000).repeat_interleave(1000).reshape(4000, 1000))
+    maker = rows_of(dataset)
+    assert maker is not None
+    lists = [list(range(first, first + 100)) for first in range(0, 4000, 100)]
+    kept = list(taken(maker, lists))
+    for numbers, (made,) in zip(lists, kept, strict=True):
+        assert made[:, 999].tolist() == numbers
+
+
+def test_memory_of_large_batches_is_used_again() -> None:
+    maker = rows_of(torch.zeros(1000, 1000))
+    assert maker is not None
+    places = set()
+    for _ in range(20):
+        (made,) = taken(maker, [range(500)])
+        places.add(made.data_ptr())
+        del made
+    assert len(places) == 1
+
+
+@pytest.mark.parametrize("dtype", TENSOR_TYPES, ids=str)
+def test_large_batches_of_every_type(dtype: torch.dtype) -> None:
+    check_like_torch(TensorDataset(bits((20, 40_000), dtype)))
 
 
 # What is the user's own.
@@ -311,9 +340,9 @@ def test_other_things_are_no_rows(dataset: Any) -> None:
 @pytest.mark.parametrize("kind", ARRAY_TYPES)
 def test_arrays_of_every_type(kind: str) -> None:
     numbers = np.random.default_rng(0).integers(0, 100, 60).astype(kind)
-    assert check_like_torch(numbers.reshape(20, 3)).native
+    assert all_dense(check_like_torch(numbers.reshape(20, 3)))
     if kind != "u8":  # of which torch makes no batch
-        assert check_like_torch(numbers).native
+        assert all_dense(check_like_torch(numbers))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -326,11 +355,11 @@ def test_arrays_of_any_shape_and_layout(seed: int) -> None:
     sizes = [shape[at] * abs(steps[at]) for at in order]
     stored = random.integers(0, 100, sizes).astype(kind)
     numbers = stored.transpose(np.argsort(order))[tuple(slice(None, None, s) for s in steps)]
-    assert check_like_torch(numbers, seed=seed).native
+    assert all_dense(check_like_torch(numbers, seed=seed))
 
 
 def test_fortran_order() -> None:
-    assert check_like_torch(np.asfortranarray(np.arange(600).reshape(20, 5, 6))).native
+    assert all_dense(check_like_torch(np.asfortranarray(np.arange(600).reshape(20, 5, 6))))
 
 
 def test_rows_that_run_backwards_inside() -> None:
@@ -383,7 +412,7 @@ def test_memory_maps_that_cannot_be_written(tmp_path: Path) -> None:
     assert made[0, 0] == 301
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's, about arrays that cannot be written
-        assert check_like_torch(numbers).native
+        assert all_dense(check_like_torch(numbers))
 
 
 def test_a_memory_map_lives_as_long_as_its_batches_are_made(tmp_path: Path) -> None:
@@ -403,11 +432,6 @@ def test_a_memory_map_lives_as_long_as_its_batches_are_made(tmp_path: Path) -> N
 # Columns.
 
 
-def test_tuples_of_columns() -> None:
-    columns = (np.arange(60).reshape(20, 3), torch.arange(20), np.linspace(0, 1, 20))
-    assert check_like_torch(columns, Columns(columns)).native
-
-
 def test_dicts_of_columns() -> None:
     columns = {
         "image": np.arange(120, dtype=np.uint8).reshape(20, 3, 2),
@@ -417,7 +441,7 @@ def test_dicts_of_columns() -> None:
         "weight": np.linspace(0, 1, 20, dtype=np.float32),
         "number": list(range(20)),
     }
-    assert not check_like_torch(columns, Columns(columns)).native
+    assert not all_dense(check_like_torch(columns, Columns(columns)))
 
 
 def test_columns_of_different_lengths_are_named() -> None:
@@ -432,8 +456,9 @@ def test_columns_of_different_lengths_are_named() -> None:
 @pytest.mark.parametrize("shape", [(3, 2), (4,), (), (2, 0)], ids=str)
 def test_lists_of_arrays_and_tensors(kind: str, shape: tuple[int, ...]) -> None:
     arrays = [np.full(shape, i).astype(kind) for i in range(20)]
-    assert check_like_torch(arrays).native
-    assert check_like_torch([torch.from_numpy(array) for array in arrays]).native
+    assert all_dense(check_like_torch(arrays))
+    assert all_dense(check_like_torch([torch.from_numpy(array) for array in arrays]))
+    assert all_dense(check_like_torch(tuple(arrays)))
 
 
 def test_lists_of_arrays_that_are_not_alike() -> None:
@@ -443,16 +468,10 @@ def test_lists_of_arrays_that_are_not_alike() -> None:
     check_like_torch([torch.ones(2, requires_grad=bool(i % 2)) for i in range(20)])
 
 
-def test_ragged_lists_stay_lists() -> None:
+def test_ragged_lists_are_no_rows() -> None:
     rows = [np.arange(i % 4 + 1) for i in range(20)]
-    for given in (rows, [torch.from_numpy(row) for row in rows]):
-        maker = rows_of(given)
-        assert maker is not None
-        lists = [[2, 7], [4, 8], [0]]  # the second one has equal shapes
-        for numbers, made in zip(lists, taken(maker, lists), strict=True):
-            check_same(made, [torch.from_numpy(rows[number]) for number in numbers])
-        next(taken(maker, [[3]]))[0].fill_(9)
-        assert rows[3].tolist() == [0, 1, 2, 3]
+    assert rows_of(rows) is None
+    assert rows_of([torch.from_numpy(row) for row in rows]) is None
 
 
 # How batches are asked for.
@@ -506,6 +525,20 @@ def test_a_row_that_is_not_there_belongs_to_its_batch() -> None:
     assert next(taken(maker, [[2]])).tolist() == [[4, 5]]
 
 
+def test_a_batch_that_is_late_can_be_taken_later() -> None:
+    maker = rows_of(np.arange(4_000_000).reshape(1000, 4000))
+    assert maker is not None
+    numbers = np.arange(1000)
+    ticket = maker.submit(Wanted(0, numbers, numbers))
+    while True:
+        try:
+            made = maker.take(ticket, 0)
+            break
+        except TimeoutError:
+            continue
+    assert int(made.sum()) == 4_000_000 * 3_999_999 // 2
+
+
 def test_nothing_is_gathered_after_close() -> None:
     maker = rows_of(np.arange(6))
     assert maker is not None
@@ -526,9 +559,8 @@ def test_fingerprints_tell_data_sets_apart() -> None:
         base[:-1],
         base.astype(np.int32),
         base.reshape(20, 3, 1),
-        (base, base),
+        {"a": base, "b": base},
         [*base],
-        [*base, np.arange(2)],
         np.array([f"{i}" for i in range(20)]),
     ]
     made = [rows_of(dataset) for dataset in datasets]
@@ -588,12 +620,11 @@ made = batch(rows, [3, 1])
 assert type(made) is np.ndarray and made.dtype == np.float16
 assert made.tolist() == rows[[3, 1]].tolist()
 assert batch(np.arange(5) > 2, [4, 0]).tolist() == [True, False]
-both = batch((rows, np.arange(20, dtype=np.uint64)), [2])
-assert type(both) is list and both[1].dtype == np.uint64
+both = batch({"x": rows, "y": np.arange(20, dtype=np.uint64)}, [2])
+assert both["y"].dtype == np.uint64
 named = batch({"x": rows, "name": ["a", "b"] * 10}, [2, 3])
 assert named["name"] == ["a", "b"] and named["x"].tolist() == rows[2:4].tolist()
 assert batch([np.arange(2), np.arange(2)], [1]).tolist() == [[0, 1]]
-assert [each.tolist() for each in batch([np.arange(1), np.arange(2)], [1, 0])] == [[0, 1], [0]]
 assert batch(rows, [2], single=True).tolist() == [6, 7, 8]
 assert rows_of(rows).fingerprint == sys.argv[1]
 """

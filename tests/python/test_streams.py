@@ -16,6 +16,7 @@ from test_calls import Point, draw, same
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
+import foreload
 from foreload._stream_core import StreamCore
 
 
@@ -103,12 +104,12 @@ def make():
 
 
 def some(core, count) -> list:
-    return [core.next(60).made for _ in range(count)]
+    return [core.next(300).made for _ in range(count)]
 
 
 def epoch_of(core) -> list:
     made = []
-    while (batch := core.next(60)) is not None:
+    while (batch := core.next(300)) is not None:
         made.append(batch.made)
     return made
 
@@ -266,7 +267,7 @@ def test_states_go_on_as_those_of_torchdata(make, kind, workers):
     mine = make(kind(33), 4, workers)
     iterator = iter(theirs)
     for _ in range(3):
-        same(mine.next(60).made, next(iterator))
+        same(mine.next(300).made, next(iterator))
     their_state, my_state = theirs.state_dict(), mine.state()
     theirs = StatefulDataLoader(kind(33), 4, num_workers=workers)
     theirs.load_state_dict(their_state)
@@ -347,7 +348,10 @@ def test_errors_are_raised_and_end_that_stream(make, workers):
     core = make(Fails(12), 2, workers)
     loader = iter(DataLoader(Fails(12), 2, num_workers=workers))
     mine, theirs = [], []
-    for batches, following in ((mine, lambda: core.next(60)), (theirs, lambda: next(loader, None))):
+    for batches, following in (
+        (mine, lambda: core.next(300)),
+        (theirs, lambda: next(loader, None)),
+    ):
         while True:
             try:
                 batch = following()
@@ -357,6 +361,8 @@ def test_errors_are_raised_and_end_that_stream(make, workers):
             if batch is None:
                 break
             batches.append(batch.tolist() if torch.is_tensor(batch) else batch.made.tolist())
+    if workers:
+        loader._shutdown_workers()  # left to the collector, it takes seconds
     assert mine == theirs
     assert any("KeyError" in b if workers else "number" in b for b in mine if isinstance(b, str))
 
@@ -369,8 +375,8 @@ def test_an_iter_that_fails(make, workers):
 
     core = make(Fails(), 2, workers)
     with pytest.raises(OSError, match="no such file"):
-        core.next(60)
-    assert core.next(60) is None
+        core.next(300)
+    assert core.next(300) is None
 
 
 def test_a_worker_that_is_killed(make):
@@ -383,7 +389,7 @@ def test_a_worker_that_is_killed(make):
     with pytest.raises(RuntimeError, match=r"worker process 1 \(\d+\) was killed by signal 9"):
         epoch_of(core)
     with pytest.raises(RuntimeError, match="was killed by signal 9"):
-        core.next(60)
+        core.next(300)
 
 
 def test_a_late_batch_comes_later(make):
@@ -397,7 +403,33 @@ def test_a_late_batch_comes_later(make):
     with pytest.raises(TimeoutError):
         core.next(0.01)
     os.write(there, b"xx")
-    assert core.next(60).made.tolist() == [0, 1]
+    assert core.next(300).made.tolist() == [0, 1]
     core.close()
     os.close(here)
     os.close(there)
+
+
+# Through the loader.
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_gives_what_torch_gives_and_goes_on(workers):
+    def loader():
+        return foreload.DataLoader(
+            Resumable(33),
+            4,
+            num_workers=workers,
+            multiprocessing_context="fork" if workers else None,
+        )
+
+    expected = list(DataLoader(Resumable(33), 4, num_workers=workers))
+    first, second = loader(), loader()
+    same(list(first), expected)
+    iterator = iter(first)
+    same([next(iterator) for _ in range(3)], expected[:3])
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    same(list(second), expected[3:])
+    same(list(iterator), expected[3:])
+    same(list(second), expected)
+    first.close()
+    second.close()

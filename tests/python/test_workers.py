@@ -21,8 +21,10 @@ import numpy as np
 import pytest
 import torch
 from test_calls import KINDS, Made, core_of, draw, epoch_of, same, wanted
-from torch.utils.data import DataLoader, default_collate, get_worker_info
+from torch.utils.data import DataLoader, DistributedSampler, default_collate, get_worker_info
 
+import foreload
+from foreload import _shared_batches
 from foreload._calls import CallMaker
 from foreload._workers import WorkerMaker
 
@@ -44,12 +46,12 @@ def make():
         one.close()
 
 
-def take(maker, indices, epoch=0, seconds=60.0):
+def take(maker, indices, epoch=0, seconds=300.0):
     return maker.take(maker.submit(wanted(indices, epoch)), seconds)
 
 
 def wait_for_the_end_of(processes) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while any(Path(f"/proc/{process}").exists() for process in processes):
         assert time.monotonic() < until, "processes are left"
         time.sleep(0.02)
@@ -136,6 +138,8 @@ def test_what_cannot_be_sent_is_named(make):
     maker = make(Made(lambda i: i), multiprocessing_context="spawn")
     with pytest.raises(TypeError, match="cannot send the data set to worker processes"):
         maker.submit(wanted([0]))
+    with pytest.raises(RuntimeError, match="could not be started: cannot send the data set"):
+        take(maker, [0])
 
 
 @pytest.mark.parametrize(("given", "error"), [("spoon", ValueError), (3, TypeError)])
@@ -365,8 +369,9 @@ def test_memory_is_used_again(make):
     most = 0
     while core.next() is not None:
         most = max(most, mappings() - before)
-    # What is on its way and in use, what two workers have to spare, and the page of the crew.
-    assert most <= 2 * 2 + 2 + 2 * 3 + 1
+    # What is on its way, in use and being made, and spare, all of it of either worker, and the page
+    # of the crew; there were 100 batches.
+    assert most <= 2 * (5 + 2 + 3) + 1
 
 
 def test_memory_is_given_back_when_batches_get_smaller(make):
@@ -382,6 +387,17 @@ def test_memory_is_given_back_when_batches_get_smaller(make):
     for index in range(20, 40):
         take(maker, [index])
     assert mappings() - before <= 8
+
+
+def test_any_number_of_batches_can_be_kept(make, monkeypatch):
+    """A process may not have any number of mappings: from some number on, batches are copied."""
+    monkeypatch.setattr(_shared_batches, "_MOST_MAPPED", 5)
+    gc.collect()
+    before = mappings()
+    maker = make(Made(large))
+    kept = [take(maker, [index]) for index in range(30)]
+    assert mappings() - before <= 8
+    assert [batch[0, -1].item() for batch in kept] == list(range(30))
 
 
 def test_nothing_is_left_when_batches_and_maker_are_gone():
@@ -481,12 +497,10 @@ def fails(index):
 def test_errors_are_those_of_torch(make, index):
     dataset = Made(fails)
 
-    def theirs():
-        # Not through the loop, which StopIteration would end.
-        return next(iter(DataLoader(dataset, sampler=[index], num_workers=1)))
-
+    theirs = iter(DataLoader(dataset, sampler=[index], num_workers=1))
     with pytest.raises(BaseException) as expected:  # noqa: PT011 - its type is the question
-        theirs()
+        next(theirs)
+    theirs._shutdown_workers()  # left to the collector, it takes seconds
     with pytest.raises(BaseException) as mine:  # noqa: PT011
         take(make(dataset), [index])
     assert type(mine.value) is type(expected.value)
@@ -656,10 +670,10 @@ def gates():
 def test_whoever_is_free_makes_the_next_batch(make, gates):
     maker = make(Made(gates, 100), workers=2)
     tickets = [maker.submit(wanted([index])) for index in (0, 20, 21, 22, 23)]
-    others = {int(maker.take(ticket, 60)) for ticket in tickets[1:]}
+    others = {int(maker.take(ticket, 300)) for ticket in tickets[1:]}
     gates.open(0)
     assert len(others) == 1
-    assert int(maker.take(tickets[0], 60)) not in others
+    assert int(maker.take(tickets[0], 300)) not in others
 
 
 def test_workers_that_were_made_different_take_turns(make):
@@ -675,7 +689,23 @@ def test_a_late_batch_can_be_taken_later(make, gates):
     with pytest.raises(TimeoutError):
         maker.take(ticket, 0.01)
     gates.open(0)
-    maker.take(ticket, 60)
+    maker.take(ticket, 300)
+
+
+def test_an_interrupt_gives_up_one_batch(make, monkeypatch):
+    """It was waited for still, and its memory was kept."""
+    maker = make(Made(large))
+    take(maker, [0])
+
+    def interrupted(seconds):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(maker._crew, "_receive", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            take(maker, [1])
+    assert take(maker, [2])[0, 0] == 2
+    assert maker._crew._expected == {}
 
 
 def test_batches_that_nobody_wants_are_not_made(make, gates):
@@ -699,7 +729,7 @@ def test_batches_that_nobody_wants_are_not_made(make, gates):
 def test_more_tasks_than_a_channel_holds(make):
     maker = make(Made(lambda i: i, 10_000), len, workers=2)
     tickets = [maker.submit(wanted(range(1000 + k))) for k in range(60)]
-    assert [maker.take(ticket, 60) for ticket in tickets] == [1000 + k for k in range(60)]
+    assert [maker.take(ticket, 300) for ticket in tickets] == [1000 + k for k in range(60)]
 
 
 def test_a_batch_of_very_many_samples(make):
@@ -714,14 +744,50 @@ def test_time_is_counted(make):
     assert maker.cpu_seconds > 0
 
 
+# Through the loader.
+
+
+def test_a_loader_gives_what_torch_gives_and_goes_on_anywhere():
+    dataset = Made(lambda i: (np.full(3, i), i, draw(i)), 50)
+    sampler = DistributedSampler(dataset, 1, 0, shuffle=True, seed=3)
+    expected = [batch[:2] for batch in DataLoader(dataset, 8, sampler=sampler)]
+    loaders = [
+        foreload.DataLoader(
+            dataset, 8, shuffle=True, seed=3, num_workers=n, multiprocessing_context="fork"
+        )
+        for n in (2, 1)
+    ]
+    batches = list(loaders[0])
+    same([batch[:2] for batch in batches], expected)
+    iterator = iter(loaders[0])
+    expected = [next(iterator) for _ in range(3)]
+    loaders[1].load_state_dict(loaders[0].state_dict())
+    same(list(loaders[1]), list(iterator))
+    for loader in loaders:
+        loader.close()
+
+
+def test_a_loader_whose_worker_is_killed():
+    def dies(index):
+        if index == 20:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return index
+
+    loader = foreload.DataLoader(Made(dies, 50), 8, num_workers=2, multiprocessing_context="fork")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"worker process \d \(\d+\) was killed by signal 9"):
+            list(loader)
+    loader.close()
+
+
 # A program that ends. It does not import torch, because that takes long.
 
 PROGRAM = """
-    import atexit, multiprocessing, os, sys, time
+    import atexit, os, signal, sys, time
+    from collections import namedtuple
     import numpy as np
-    import foreload
-    from foreload._list_core import Wanted
     from foreload._workers import WorkerMaker
+    Wanted = namedtuple("Wanted", ["epoch", "indices", "places"])
 
     class Dataset:
         def __len__(self):
@@ -736,6 +802,8 @@ PROGRAM = """
         return maker.submit(Wanted(0, numbers, numbers))
 
     def main():
+        # Whoever runs the tests in the background may have had it ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         atexit.register(lambda: print("end of", os.getpid(), flush=True))
         makers = [
             WorkerMaker(Dataset(), list, False, 0, 2, 2, id, sys.argv[1]) for _ in range(2)
@@ -745,6 +813,7 @@ PROGRAM = """
         if sys.argv[2] == "busy":
             for maker in makers:
                 ask(maker, 50)
+        assert "torch" not in sys.modules
         if sys.argv[2] != "ends":
             sys.stdin.read()
 
@@ -786,7 +855,7 @@ def test_workers_end_with_a_program_that_is_killed(tmp_path, method, what):
 def test_workers_end_with_a_program_that_ends(tmp_path, method):
     """And they do not run what it has prepared for its own end."""
     program, pids = started(tmp_path, method, "ends")
-    output, errors = program.communicate(timeout=60)
+    output, errors = program.communicate(timeout=300)
     assert (output, errors, program.returncode) == (f"end of {pids[0]}\n", "", 0)
     wait_for_the_end_of(pids)
 
@@ -795,6 +864,6 @@ def test_workers_end_with_a_program_that_is_interrupted(tmp_path):
     program, pids = started(tmp_path, "fork", "busy")
     for pid in pids:
         os.kill(pid, signal.SIGINT)
-    _, errors = program.communicate(timeout=60)
+    _, errors = program.communicate(timeout=300)
     assert errors.count("Traceback") == 1
     wait_for_the_end_of(pids)

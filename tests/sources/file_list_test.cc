@@ -202,5 +202,21 @@ TEST_F(FileListTest, AGivenFileThatIsNotThereIsNamed) {
   EXPECT_FALSE(file_list_of({""}));
 }
 
+TEST(FileListOfRanges, SaysWhatSamplesAreMadeOfAndRefusesOtherFiles) {
+  const std::vector<std::string> paths{"/a/x", "/a/y"};
+  const auto whole = file_list_of(paths);
+  const auto ranges = file_list_of(paths, {{{0, 5, 7}, {1}}, {{1, 1, 2}}});
+  ASSERT_TRUE(ranges);
+  ASSERT_EQ(ranges->samples.size(), 2U);
+  EXPECT_EQ(ranges->samples[0][1].length, FileRange::kToTheEnd);
+  EXPECT_NE(ranges->checksum, whole->checksum);
+  const auto others = file_list_of(paths, {{{0, 5, 8}, {1}}, {{1, 1, 2}}});
+  EXPECT_NE(ranges->checksum, others->checksum);
+  const auto wrong = file_list_of(paths, {{{2}}});
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("made of file 2, but 2 files are given"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace foreload

@@ -8,6 +8,7 @@
 #include "foreload/decode/jpeg.h"
 #include "foreload/decode/png.h"
 #include "foreload/decode/upright.h"
+#include "foreload/decode/webp.h"
 
 namespace foreload {
 namespace {
@@ -38,15 +39,16 @@ void widen(const PixelView& in, const DecodeOptions& options, PixelBuffer& out) 
   }
 }
 
-Result<void> decode_jpeg_widened(std::span<const std::byte> file, const ImageHeader& header,
-                                 const DecodeOptions& options, const Region& region,
-                                 unsigned shrink, PixelBuffer& out, Scratch& scratch) {
+// Decodes with a decoder of bytes alone: `decode_as(options, into)` gives one byte for each
+// channel, and those of a JPEG image never have alpha.
+template <class DecodeAs>
+Result<void> decode_widened(const DecodeOptions& options, bool has_alpha, PixelBuffer& out,
+                            Scratch& scratch, const DecodeAs& decode_as) {
   DecodeOptions plain = options;
   plain.wide = false;
-  if (plain.mode == ColorMode::rgba) plain.mode = ColorMode::rgb;
-  if (plain.mode == options.mode && !options.wide)
-    return decode_jpeg(file, header, plain, region, shrink, out, scratch);
-  FORELOAD_CHECK(decode_jpeg(file, header, plain, region, shrink, scratch.other, scratch));
+  if (plain.mode == ColorMode::rgba && !has_alpha) plain.mode = ColorMode::rgb;
+  if (plain.mode == options.mode && !options.wide) return decode_as(plain, out);
+  FORELOAD_CHECK(decode_as(plain, scratch.other));
   widen(scratch.other.view(), options, out);
   return {};
 }
@@ -57,10 +59,12 @@ Result<ImageHeader> header_of(std::span<const std::byte> file, const DecodeOptio
       return read_jpeg_header(file, options.exif_orientation);
     case ImageFormat::png:
       return read_png_header(file, options.exif_orientation);
+    case ImageFormat::webp:
+      return read_webp_header(file, options.exif_orientation);
     case ImageFormat::other:
       break;
   }
-  return fail(ErrorKind::invalid, file.empty() ? "an empty file" : "not a JPEG or PNG image");
+  return fail(ErrorKind::invalid, file.empty() ? "an empty file" : "not a JPEG, PNG or WebP image");
 }
 
 }  // namespace
@@ -83,6 +87,8 @@ std::string_view name_of(ImageFormat format) {
       return "JPEG";
     case ImageFormat::png:
       return "PNG";
+    case ImageFormat::webp:
+      return "WebP";
     case ImageFormat::other:
       return "other";
   }
@@ -92,6 +98,7 @@ std::string_view name_of(ImageFormat format) {
 ImageFormat format_of(std::span<const std::byte> file) {
   if (is_jpeg(file)) return ImageFormat::jpeg;
   if (is_png(file)) return ImageFormat::png;
+  if (is_webp(file)) return ImageFormat::webp;
   return ImageFormat::other;
 }
 
@@ -121,14 +128,24 @@ Result<void> decode(std::span<const std::byte> file, const ImageHeader& header,
   PixelBuffer& pixels = turned ? scratch.stored : out;
   switch (header.format) {
     case ImageFormat::jpeg:
-      FORELOAD_CHECK(decode_jpeg_widened(file, header, options, stored, shrink, pixels, scratch));
+      FORELOAD_CHECK(decode_widened(
+          options, false, pixels, scratch, [&](const DecodeOptions& plain, PixelBuffer& into) {
+            return decode_jpeg(file, header, plain, stored, shrink, into, scratch);
+          }));
       break;
     case ImageFormat::png:
       assert(shrink == 1);
-      FORELOAD_CHECK(decode_png(file, size, options, stored, pixels, scratch));
+      FORELOAD_CHECK(decode_png(file, options, stored, pixels, scratch));
+      break;
+    case ImageFormat::webp:
+      assert(shrink == 1);
+      FORELOAD_CHECK(decode_widened(options, true, pixels, scratch,
+                                    [&](const DecodeOptions& plain, PixelBuffer& into) {
+                                      return decode_webp(file, plain, stored, into, scratch);
+                                    }));
       break;
     case ImageFormat::other:
-      return fail(ErrorKind::invalid, "not a JPEG or PNG image");
+      return fail(ErrorKind::invalid, "not a JPEG, PNG or WebP image");
   }
   if (turned) turn_upright(pixels.view(), header.orientation, out);
   return {};

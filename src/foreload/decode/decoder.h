@@ -18,7 +18,7 @@
 
 namespace foreload {
 
-enum class ImageFormat : uint8_t { jpeg, png, other };
+enum class ImageFormat : uint8_t { jpeg, png, webp, other };
 std::string_view name_of(ImageFormat format);
 
 // By the first bytes. `other`: not one this library decodes.
@@ -49,8 +49,9 @@ struct ImageHeader {
   ImageSize upright() const;
 };
 
-// Reads the header only. Fails with `invalid` and says what is wrong with the image ("not a JPEG or
-// PNG image", "declares 400000 x 400000 pixels, ..."); the caller adds the name of the sample.
+// Reads the header only. Fails with `invalid` and says what is wrong with the image ("not a JPEG,
+// PNG or WebP image", "declares 400000 x 400000 pixels, ..."); the caller adds the name of the
+// sample.
 Result<ImageHeader> read_header(std::span<const std::byte> file, const DecodeOptions& options);
 
 // Decodes a region (of the upright image, whole pixels) of a file whose header was read. `shrink`

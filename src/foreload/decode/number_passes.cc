@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/decode/erase.h"
 #include "foreload/decode/number_image.h"
 #include "foreload/decode/row_resampler.h"
 
@@ -177,14 +178,14 @@ NumberImage run_pass(NumberImage in, const Pass& pass, PixelType type) {
   NumberImage shown = visible.empty()  ? NumberImage({0, 0}, channels)
                       : pass.resizes() ? resized(std::move(in), visible, type)
                                        : std::move(in);
-  if (shown.size == pass.size && !pass.flip) return shown;
+  if (shown.size == pass.size && !pass.flip && !pass.flip_rows) return shown;
   NumberImage out(pass.size, channels);
   const int64_t left = visible.resizing.x.first - pass.left;  // of padding
   const int64_t top = visible.resizing.y.first - pass.top;
   for (uint32_t y = 0; y < pass.size.height; ++y) {
     for (uint32_t x = 0; x < pass.size.width; ++x) {
       const int64_t from_x = (pass.flip ? pass.size.width - 1 - x : x) - left;
-      const int64_t from_y = y - top;
+      const int64_t from_y = (pass.flip_rows ? pass.size.height - 1 - y : y) - top;
       const bool inside =
           from_x >= 0 && from_y >= 0 && from_x < shown.size.width && from_y < shown.size.height;
       double* const to = out.pixel(x, y);
@@ -208,7 +209,7 @@ void write_number(double value, uint32_t channel, const NumberSettings& settings
   const bool floats = !is_integer(type) && type != PixelType::float64;
   float number = 0;
   if (floats) {
-    number = static_cast<float>(value) / settings.math.divisor;
+    number = settings.math.unit(static_cast<float>(value));
     if (channel < 3) number = (number - settings.math.mean[channel]) / settings.math.std[channel];
   }
   switch (type) {
@@ -283,7 +284,7 @@ Result<void> run_number_passes(std::span<const std::byte> file, const ImageHeade
   needed.y += first.crop.y;
   FORELOAD_TRY(NumberImage image, read_numbers(file, header, settings, needed, scratch));
   for (const Pass& pass : plan.passes) {
-    assert(!pass.jitter);
+    assert(pass.ops.empty());
     if (&pass != &first) {
       Region part = VisibleResize(pass).needs();
       NumberImage cut({part.width, part.height}, image.channels);
@@ -297,6 +298,7 @@ Result<void> run_number_passes(std::span<const std::byte> file, const ImageHeade
   }
   assert(into.size() == image.values.size() * bytes_of(settings.form.type));
   write(image, settings, into.data());
+  for (const Erasure& erasure : plan.erasures) erase(erasure, settings.form, image.size, into);
   return {};
 }
 

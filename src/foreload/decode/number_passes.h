@@ -26,8 +26,8 @@ struct NumberSettings {
 };
 
 // Fails with `invalid` as decode() does, and where a file holds another type. REQUIRES: `into` has
-// room for the plan's result; no pass changes colours; if the format is `other` and the file no
-// .npy one, scratch.decoded holds the whole image.
+// room for the plan's result; no pass has operations on pictures; if the format is `other` and the
+// file no .npy one, scratch.decoded holds the whole image.
 Result<void> run_number_passes(std::span<const std::byte> file, const ImageHeader& header,
                                const SamplePlan& plan, const NumberSettings& settings,
                                std::span<std::byte> into, Scratch& scratch);

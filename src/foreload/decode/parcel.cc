@@ -36,7 +36,7 @@ bool is_plain_frame(Bytes frame) {
 }
 
 bool fits(const Pass& pass) {
-  return pass.interpolation == Interpolation::bilinear && !pass.jitter &&
+  return pass.interpolation == Interpolation::bilinear && pass.ops.empty() && !pass.flip_rows &&
          pass.crop.width <= uint64_t{kMostShrinking} * pass.resized.width &&
          pass.crop.height <= uint64_t{kMostShrinking} * pass.resized.height;
 }
@@ -79,7 +79,8 @@ bool PackingRule::pack(Bytes file, const ImageHeader& header, const SamplePlan& 
                        const SampleKey& key, std::span<std::byte> place) const {
   const Pass& pass = plan.passes.front();
   if (header.format != ImageFormat::jpeg || header.orientation != 1 || plan.passes.size() != 1 ||
-      !fits(pass) || file.size() + sizeof(ParcelHeader) > place.size() || !is_plain_jpeg(file)) {
+      !plan.cuttings.empty() || !plan.erasures.empty() || !fits(pass) ||
+      file.size() + sizeof(ParcelHeader) > place.size() || !is_plain_jpeg(file)) {
     return false;
   }
   const ParcelHeader parcel{.stamp = stamp_,

@@ -7,7 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "foreload/decode/color_jitter.h"
+#include "foreload/decode/erase.h"
+#include "foreload/decode/picture_ops.h"
 #include "foreload/decode/row_resampler.h"
 
 namespace foreload {
@@ -62,11 +63,12 @@ class PassRows {
         rows_(visible_part(pass.top, pass.size.height, pass.resized.height)),
         x_(shrunk_side(pass.crop.x, pass.crop.width, shrink)),
         y_(shrunk_side(pass.crop.y, pass.crop.height, shrink)),
-        resizing_{
-            .x = {x_.length, x_.from, x_.to, pass.resized.width, columns_.first, columns_.count},
-            .y = {y_.length, y_.from, y_.to, pass.resized.height, rows_.first, rows_.count},
-            .interpolation = pass.interpolation,
-            .flip = pass.flip} {}
+        resizing_{.x = {x_.length, x_.from, x_.to, pass.resized.width, columns_.first,
+                        columns_.count, pass.rule},
+                  .y = {y_.length, y_.from, y_.to, pass.resized.height, rows_.first, rows_.count,
+                        pass.rule},
+                  .interpolation = pass.interpolation,
+                  .flip = pass.flip} {}
 
   bool empty() const { return columns_.count == 0 || rows_.count == 0; }
   // The part of the (shrunk) input that is used.
@@ -95,7 +97,8 @@ class PassRows {
     const uint32_t left = pass_.flip ? after : columns_.before;
     const uint32_t right = pass_.flip ? columns_.before : after;
     for (uint32_t y = 0; y < pass_.size.height; ++y) {
-      uint8_t* row = row_for(y);
+      const uint32_t to = pass_.flip_rows ? pass_.size.height - 1 - y : y;
+      uint8_t* row = row_for(to);
       if (empty() || y < rows_.before || y - rows_.before >= rows_.count) {
         fill_pixels(row, pass_.size.width, channels, pass_.fill);
       } else {
@@ -103,7 +106,7 @@ class PassRows {
         fill_pixels(row, left, channels, pass_.fill);
         fill_pixels(row + size_t{left + columns_.count} * channels, right, channels, pass_.fill);
       }
-      use(y, row);
+      use(to, row);
     }
   }
 
@@ -115,6 +118,32 @@ class PassRows {
   Side y_;
   Resizing resizing_;
 };
+
+// Parts of the picture, one after another.
+void write_cuttings(const std::vector<Cutting>& cuttings, PixelBuffer& picture,
+                    const PassSettings& settings, std::span<std::byte> into, PixelBuffer& spare) {
+  if (cuttings.empty()) return;
+  const RowWriter& writer = *settings.writer;
+  const ImageSize size = cuttings.front().window.size;
+  const uint32_t channels = picture.channels();
+  const size_t plane = writer.plane_bytes(size);
+  uint8_t* const row = spare.reset({size.width, 1}, channels);
+  std::byte* out = into.data();
+  for (const Cutting& cutting : cuttings) {
+    const auto left = static_cast<uint32_t>(cutting.window.left);
+    const auto top = static_cast<uint32_t>(cutting.window.top);
+    for (uint32_t y = 0; y < size.height; ++y) {
+      const uint32_t from_y = top + (cutting.flip_rows ? size.height - 1 - y : y);
+      const uint8_t* from = picture.row(from_y) + size_t{left} * channels;
+      for (uint32_t x = 0; x < size.width; ++x) {
+        const uint32_t from_x = cutting.flip ? size.width - 1 - x : x;
+        std::memcpy(row + size_t{x} * channels, from + size_t{from_x} * channels, channels);
+      }
+      settings.kernels->write(writer, row, size.width, out + y * writer.row_bytes(size), plane);
+    }
+    out += plane * writer.channels;
+  }
+}
 
 }  // namespace
 
@@ -138,7 +167,7 @@ Result<void> run_passes(std::span<const std::byte> file, const ImageHeader& head
   const ImageSize size = plan.size();
   const size_t row_bytes = writer.row_bytes(size);
   const size_t plane = writer.plane_bytes(size);
-  assert(into.size() == plane * writer.channels);
+  assert(into.size() == plane * writer.channels * std::max<size_t>(plan.cuttings.size(), 1));
 
   const Pass& first = plan.passes.front();
   const bool may_shrink = settings.fast && header.format == ImageFormat::jpeg && !header.lossless;
@@ -153,29 +182,33 @@ Result<void> run_passes(std::span<const std::byte> file, const ImageHeader& head
 
   PixelBuffer* from = &scratch.decoded;
   PixelBuffer* to = &scratch.other;
+  const auto write = [&](uint32_t y, const uint8_t* row) {
+    kernels.write(writer, row, size.width, into.data() + y * row_bytes, plane);
+  };
   for (const Pass& pass : plan.passes) {
-    const bool is_first = &pass == &first;
     const bool is_last = &pass == &plan.passes.back();
-    const PassRows rows(pass, is_first ? shrink : 1);
-    const auto write = [&](uint32_t y, const uint8_t* row) {
-      kernels.write(writer, row, size.width, into.data() + y * row_bytes, plane);
-    };
-    if (is_last && !pass.jitter) {
-      uint8_t* row = to->reset({size.width, 1}, writer.channels);
+    const PassRows rows(pass, &pass == &first ? shrink : 1);
+    const uint32_t channels = from->channels();
+    if (is_last && pass.ops.empty() && plan.cuttings.empty()) {
+      uint8_t* row = to->reset({size.width, 1}, channels);
       rows.run(from->view(), origin, kernels, scratch, [row](uint32_t) { return row; }, write);
       break;
     }
-    to->reset(pass.size, writer.channels);
+    to->reset(pass.size, channels);
     rows.run(
         from->view(), origin, kernels, scratch, [to](uint32_t y) { return to->row(y); },
         [](uint32_t, const uint8_t*) {});
-    if (pass.jitter) apply(*pass.jitter, *to);
-    if (is_last) {
+    for (const PictureOp& op : pass.ops) apply(op, to, from);
+    if (is_last && plan.cuttings.empty()) {
       for (uint32_t y = 0; y < size.height; ++y) write(y, to->row(y));
     }
     std::swap(from, to);
     origin = {};
   }
+  write_cuttings(plan.cuttings, *from, settings, into, *to);
+  const OutputForm form{
+      .size = size, .channels = writer.channels, .type = writer.type, .layout = writer.layout};
+  for (const Erasure& erasure : plan.erasures) erase(erasure, form, size, into);
   return {};
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Carries out the passes of a sample's plan: decodes what the first one needs, resizes, pads and
-// flips row by row, and hands the rows of the last one to the output's writer.
+// flips row by row, changes whole pictures, and hands the rows of the last one to the output's
+// writer.
 //
 // Any thread may call it, each with a Scratch of its own.
 #pragma once

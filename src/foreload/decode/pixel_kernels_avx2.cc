@@ -186,8 +186,7 @@ FORELOAD_AVX2_INLINE __m256 times(__m256 value, const Factor& factor) {
   return _mm256_fmadd_ps(value, factor.high, _mm256_mul_ps(value, factor.low));
 }
 
-FORELOAD_AVX2_INLINE Factor factor_of(float divisor) {
-  const Reciprocal reciprocal(divisor);
+FORELOAD_AVX2_INLINE Factor factor_of(const Reciprocal& reciprocal) {
   return {_mm256_set1_ps(reciprocal.high), _mm256_set1_ps(reciprocal.low)};
 }
 
@@ -204,8 +203,8 @@ FORELOAD_AVX2_INLINE __m256 compute(__m128i bytes, const Math& math) {
 }
 
 FORELOAD_AVX2_INLINE Math math_of(const ValueMath& math, unsigned channel) {
-  return {factor_of(math.divisor), _mm256_set1_ps(math.mean[channel]),
-          factor_of(math.std[channel])};
+  return {factor_of(math.unit_factor()), _mm256_set1_ps(math.mean[channel]),
+          factor_of(Reciprocal(math.std[channel]))};
 }
 
 // For values 8 * part and on of pixels whose channels are side by side.
@@ -220,7 +219,7 @@ FORELOAD_AVX2_INLINE Math math_of_part(const ValueMath& math, unsigned part) {
     high[i] = reciprocal.high;
     low[i] = reciprocal.low;
   }
-  return {factor_of(math.divisor),
+  return {factor_of(math.unit_factor()),
           _mm256_loadu_ps(mean),
           {_mm256_loadu_ps(high), _mm256_loadu_ps(low)}};
 }

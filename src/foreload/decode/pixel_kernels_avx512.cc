@@ -200,8 +200,7 @@ FORELOAD_AVX512_INLINE __m512 times(__m512 value, const Factor& factor) {
   return _mm512_fmadd_ps(value, factor.high, _mm512_mul_ps(value, factor.low));
 }
 
-FORELOAD_AVX512_INLINE Factor factor_of(float divisor) {
-  const Reciprocal reciprocal(divisor);
+FORELOAD_AVX512_INLINE Factor factor_of(const Reciprocal& reciprocal) {
   return {_mm512_set1_ps(reciprocal.high), _mm512_set1_ps(reciprocal.low)};
 }
 
@@ -218,8 +217,8 @@ FORELOAD_AVX512_INLINE __m512 compute(__m128i bytes, const Math& math) {
 }
 
 FORELOAD_AVX512_INLINE Math math_of(const ValueMath& math, unsigned channel) {
-  return {factor_of(math.divisor), _mm512_set1_ps(math.mean[channel]),
-          factor_of(math.std[channel])};
+  return {factor_of(math.unit_factor()), _mm512_set1_ps(math.mean[channel]),
+          factor_of(Reciprocal(math.std[channel]))};
 }
 
 // For values 16 * part and on of pixels whose channels are side by side.
@@ -234,7 +233,7 @@ FORELOAD_AVX512_INLINE Math math_of_part(const ValueMath& math, unsigned part) {
     high[i] = reciprocal.high;
     low[i] = reciprocal.low;
   }
-  return {factor_of(math.divisor),
+  return {factor_of(math.unit_factor()),
           _mm512_loadu_ps(mean),
           {_mm512_loadu_ps(high), _mm512_loadu_ps(low)}};
 }

@@ -1,244 +1,299 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/decode/png.h"
 
-#include <png.h>
+#include <libdeflate.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <csetjmp>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <type_traits>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "foreload/decode/colors.h"
+#include "foreload/decode/png_chunks.h"
+#include "foreload/decode/png_colors.h"
+#include "foreload/decode/png_filters.h"
 
 namespace foreload {
 namespace {
 
-// libpng leaves by longjmp, which runs no destructors: everything between setjmp and libpng is
-// trivially destructible, and memory of ours is held outside.
-struct Reading {
-  png_struct* png = nullptr;
-  png_info* info = nullptr;
-  std::span<const std::byte> rest;
-  std::jmp_buf failed;
-  bool truncated = false;
-  std::array<char, 200> message;
-};
-static_assert(std::is_trivially_destructible_v<Reading>);
+using Bytes = PngChunks::Bytes;
 
-struct Request {
-  ImageSize size;
-  ColorMode mode;
-  bool wide;
-  Region region;
+constexpr size_t kAfterRows = 8;  // may be read behind the last row
 
-  uint32_t bytes_per_pixel() const { return channels_of(mode) * (wide ? 2 : 1); }
+// Every `right`-th pixel of every `down`-th row, beginning at (left, top), stored one after the
+// other as rows of `row_bytes` behind a byte that names the filter.
+struct PngPass {
+  uint32_t left, top, right, down;
+  uint32_t width = 0;
+  uint32_t height = 0;
+  size_t row_bytes = 0;
+
+  size_t bytes() const { return (row_bytes + 1) * height; }
 };
 
-[[noreturn]] void leave_with(Reading& reading, const char* message) {
-  std::snprintf(reading.message.data(), reading.message.size(), "%s", message);
-  std::longjmp(reading.failed, 1);
-}
-
-void leave(png_struct* png, const char* message) {
-  leave_with(*static_cast<Reading*>(png_get_error_ptr(png)), message);
-}
-
-void ignore_warning(png_struct* /*png*/, const char* /*message*/) {}
-
-void give_bytes(png_struct* png, png_byte* to, size_t count) {
-  auto& reading = *static_cast<Reading*>(png_get_io_ptr(png));
-  if (count > reading.rest.size()) {
-    reading.truncated = true;
-    leave_with(reading, "");
-  }
-  std::memcpy(to, reading.rest.data(), count);
-  reading.rest = reading.rest.subspan(count);
-}
-
-// One byte, or for `rgb` three and for `wide_grey` two bytes (high one first) per pixel; `ready`:
-// as they are asked for; `wide_rgb`: three words, of which grey ones are to be made.
-enum class RawKind : uint8_t { rgb, grey, wide_grey, indexed, ready, wide_rgb };
-
-struct RawForm {
-  RawKind kind = RawKind::rgb;
-  uint8_t grey_factor = 1;                            // from the file's range to 0..255
-  std::array<std::array<uint8_t, 3>, 256> palette{};  // black where the file defines none
-};
-
-// Lets libpng make words, or bytes with alpha.
-void choose_wide_form(Reading& reading, const Request& request, RawForm& form) {
-  png_struct* const png = reading.png;
-  const bool colored = (png_get_color_type(png, reading.info) & PNG_COLOR_MASK_COLOR) != 0;
-  png_set_expand(png);
-  if (request.wide) {
-    png_set_expand_16(png);
-    if constexpr (std::endian::native == std::endian::little) png_set_swap(png);
+std::vector<PngPass> passes_of(const PngChunks& chunks) {
+  static constexpr std::array<PngPass, 7> kInterlaced{{{0, 0, 8, 8},
+                                                       {4, 0, 8, 8},
+                                                       {0, 4, 4, 8},
+                                                       {2, 0, 4, 4},
+                                                       {0, 2, 2, 4},
+                                                       {1, 0, 2, 2},
+                                                       {0, 1, 1, 2}}};
+  std::vector<PngPass> passes;
+  if (chunks.interlaced()) {
+    passes.assign(kInterlaced.begin(), kInterlaced.end());
   } else {
-    png_set_strip_16(png);
+    passes.push_back({0, 0, 1, 1});
   }
-  if (request.mode == ColorMode::rgba)
-    png_set_add_alpha(png, request.wide ? 0xFFFF : 0xFF, PNG_FILLER_AFTER);
-  else
-    png_set_strip_alpha(png);
-  if (request.mode != ColorMode::grey && !colored) png_set_gray_to_rgb(png);
-  form.kind = request.mode == ColorMode::grey && colored ? RawKind::wide_rgb : RawKind::ready;
-}
-
-// Asks libpng for bytes without alpha and says what they will mean.
-void choose_form(Reading& reading, const Request& request, RawForm& form) {
-  png_struct* const png = reading.png;
-  const int depth = png_get_bit_depth(png, reading.info);
-  const int color = png_get_color_type(png, reading.info);
-  const bool clipped = color == PNG_COLOR_TYPE_GRAY && depth == 16 && !request.wide;
-  if (!clipped && (request.wide || request.mode == ColorMode::rgba))
-    return choose_wide_form(reading, request, form);
-  png_set_packing(png);
-  png_set_strip_alpha(png);
-  if (color == PNG_COLOR_TYPE_PALETTE) {
-    form.kind = RawKind::indexed;
-    png_color* colors = nullptr;
-    int count = 0;
-    png_get_PLTE(png, reading.info, &colors, &count);
-    for (int i = 0; i < std::min(count, 256); ++i) {
-      form.palette[static_cast<size_t>(i)] = {colors[i].red, colors[i].green, colors[i].blue};
-    }
-  } else if (color == PNG_COLOR_TYPE_GRAY && depth == 16) {
-    form.kind = RawKind::wide_grey;
-  } else if ((color & PNG_COLOR_MASK_COLOR) == 0) {
-    form.kind = RawKind::grey;
-    if (depth < 8) form.grey_factor = static_cast<uint8_t>(255 / ((1 << depth) - 1));
-    png_set_strip_16(png);
-  } else {
-    form.kind = RawKind::rgb;
-    png_set_strip_16(png);
-  }
-}
-
-std::array<uint8_t, 3> color_at(const uint8_t* row, uint32_t x, const RawForm& form) {
-  const auto grey = [](uint8_t value) { return std::array{value, value, value}; };
-  switch (form.kind) {
-    case RawKind::rgb:
-      return {row[3 * size_t{x}], row[3 * size_t{x} + 1], row[3 * size_t{x} + 2]};
-    case RawKind::grey:
-      return grey(static_cast<uint8_t>(row[x] * form.grey_factor));
-    case RawKind::wide_grey:
-      return grey(row[2 * size_t{x}] != 0 ? 255 : row[2 * size_t{x} + 1]);
-    case RawKind::indexed:
-      return form.palette[row[x]];
-    case RawKind::ready:
-    case RawKind::wide_rgb:
-      break;  // not one color a byte
-  }
-  return {};
-}
-
-// Pillow's weights, for words.
-void words_to_grey(const uint8_t* raw, uint32_t pixels, uint8_t* out) {
-  for (uint32_t x = 0; x < pixels; ++x, raw += 6, out += 2) {
-    std::array<uint16_t, 3> color;
-    std::memcpy(color.data(), raw, sizeof color);
-    const auto grey = static_cast<uint16_t>(
-        (color[0] * 19595u + color[1] * 38470u + color[2] * 7471u + 0x8000u) >> 16);
-    std::memcpy(out, &grey, sizeof grey);
-  }
-}
-
-void convert_row(const uint8_t* raw, const RawForm& form, const Request& request, uint8_t* out) {
-  const Region& region = request.region;
-  if (form.kind == RawKind::ready ||
-      (form.kind == RawKind::rgb && request.mode == ColorMode::rgb)) {
-    const size_t pixel = request.bytes_per_pixel();
-    std::memcpy(out, raw + pixel * region.x, pixel * region.width);
-    return;
-  }
-  if (form.kind == RawKind::wide_rgb)
-    return words_to_grey(raw + size_t{6} * region.x, region.width, out);
-  for (uint32_t x = region.x; x < region.x + region.width; ++x) {
-    const auto [red, green, blue] = color_at(raw, x, form);
-    if (request.mode == ColorMode::grey) {
-      *out++ = grey_of(red, green, blue);
-    } else {
-      *out++ = red;
-      *out++ = green;
-      *out++ = blue;
-      if (request.mode == ColorMode::rgba) *out++ = 255;
-    }
-  }
-}
-
-void open(Reading& reading, const Request& request) {
-  png_struct* const png = reading.png;
-  reading.info = png_create_info_struct(png);
-  if (reading.info == nullptr) leave_with(reading, "no memory");
-  png_set_read_fn(png, &reading, give_bytes);
-  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-  png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-#ifdef PNG_SET_UNKNOWN_CHUNKS_SUPPORTED
-  // Profiles, texts and the like are not even looked at.
-  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
-#endif
-  png_read_info(png, reading.info);
-  if (png_get_image_width(png, reading.info) != request.size.width ||
-      png_get_image_height(png, reading.info) != request.size.height) {
-    leave_with(reading, "two headers that contradict each other");
-  }
-}
-
-void read_region(Reading& reading, const Request& request, PixelBuffer& out, Scratch& scratch) {
-  open(reading, request);
-  RawForm form;
-  choose_form(reading, request, form);
-  const int passes = png_set_interlace_handling(reading.png);
-  png_read_update_info(reading.png, reading.info);
-  const size_t row_bytes = png_get_rowbytes(reading.png, reading.info);
-  const uint32_t height = request.size.height;
-  // Each pass of an interlaced image adds to what the earlier ones left in a row.
-  const size_t kept_rows = passes == 1 ? 1 : height;
-  if (scratch.bytes.size() < row_bytes * kept_rows) scratch.bytes.resize(row_bytes * kept_rows);
-  const auto raw_row = [&](uint32_t y) {
-    return scratch.bytes.data() + (passes == 1 ? 0 : y * row_bytes);
+  const auto shown = [](uint32_t side, uint32_t first, uint32_t step) {
+    return side <= first ? 0 : (side - first + step - 1) / step;
   };
-  const Region& region = request.region;
-  out.reset({region.width, region.height}, request.bytes_per_pixel());
-  for (int pass = 0; pass < passes; ++pass) {
-    for (uint32_t y = 0; y < height; ++y) {
-      png_read_row(reading.png, raw_row(y), nullptr);
-      const bool wanted = pass == passes - 1 && y >= region.y && y - region.y < region.height;
-      if (wanted) convert_row(raw_row(y), form, request, out.row(y - region.y));
+  for (PngPass& pass : passes) {
+    pass.width = shown(chunks.frame().width, pass.left, pass.right);
+    pass.height = shown(chunks.frame().height, pass.top, pass.down);
+    pass.row_bytes = chunks.layout().row_bytes(pass.width);
+  }
+  std::erase_if(passes, [](const PngPass& pass) { return pass.width == 0 || pass.height == 0; });
+  return passes;
+}
+
+tl::unexpected<Error> png_truncated() {
+  return fail(ErrorKind::invalid,
+              "truncated PNG image: the file ends before the last pixel; copy it again");
+}
+
+tl::unexpected<Error> png_corrupt(std::string_view what) {
+  return fail(ErrorKind::invalid,
+              fmt::format("corrupt PNG image: {}; copy it again, or save it anew", what));
+}
+
+// All pixel data in a row: in the file, where it lies so, or copied to the end of `memory`, behind
+// `before` bytes. Nothing if the file ends in it.
+std::optional<Bytes> gather_pieces(PngChunks& chunks, size_t before, std::vector<uint8_t>& memory) {
+  Bytes all;
+  bool copied = false;
+  while (true) {
+    const auto piece = chunks.next_piece();
+    if (!piece || chunks.cut_short()) return std::nullopt;
+    if (piece->empty()) break;
+    if (!copied && (all.empty() || all.data() + all.size() == piece->data())) {
+      all = {all.empty() ? piece->data() : all.data(), all.size() + piece->size()};
+      continue;
+    }
+    const size_t needed = before + all.size() + piece->size();
+    if (memory.size() < needed) memory.resize(std::max(needed, before + chunks.file_bytes()));
+    uint8_t* const to = memory.data() + before;
+    if (!copied) std::memcpy(to, all.data(), all.size());
+    std::memcpy(to + all.size(), piece->data(), piece->size());
+    copied = true;
+    all = std::as_bytes(std::span(to, all.size() + piece->size()));
+  }
+  return all;
+}
+
+// Inflates a sound image in one go: exactly `size` bytes with the right checksum.
+bool inflate_at_once(PngChunks& chunks, size_t size, std::vector<uint8_t>& rows) {
+  constexpr size_t kMostGrowth = 1032;  // of deflated data
+  if (size / kMostGrowth > chunks.file_bytes()) return false;
+  if (rows.size() < size + kAfterRows) rows.resize(size + kAfterRows);
+  const auto compressed = gather_pieces(chunks, size + kAfterRows, rows);
+  if (!compressed) return false;
+  const std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> decompressor(
+      libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
+  return decompressor != nullptr &&
+         libdeflate_zlib_decompress(decompressor.get(), compressed->data(), compressed->size(),
+                                    rows.data(), size, nullptr) == LIBDEFLATE_SUCCESS;
+}
+
+// Inflates what is not sound as Pillow does, row by row, and returns how many rows there are. It is
+// fine with rows that are missing where the compressed data end properly after a row, with data
+// after the last row, and with a checksum that is not there.
+Result<size_t> inflate_by_rows(PngChunks& chunks, const std::vector<PngPass>& passes,
+                               std::vector<uint8_t>& rows) {
+  z_stream stream{};
+  if (inflateInit(&stream) != Z_OK) return fail(ErrorKind::invalid, "no memory for a PNG image");
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, inflateEnd);
+  size_t count = 0;
+  size_t begin = 0;  // of the row
+  size_t filled = 0;
+  auto pass = passes.begin();
+  uint32_t y = 0;
+  while (true) {
+    FORELOAD_TRY(const Bytes piece, chunks.next_piece());
+    if (piece.empty()) return png_truncated();
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(piece.data()));
+    stream.avail_in = static_cast<uInt>(piece.size());
+    while (stream.avail_in > 0) {
+      const size_t row = pass->row_bytes + 1;
+      if (rows.size() < begin + row + kAfterRows) rows.resize(begin + row + kAfterRows);
+      stream.next_out = rows.data() + begin + filled;
+      stream.avail_out = static_cast<uInt>(row - filled);
+      const int status = inflate(&stream, Z_NO_FLUSH);
+      if (status < 0) return png_corrupt(stream.msg != nullptr ? stream.msg : "no zlib data");
+      filled = row - stream.avail_out;
+      if (filled < row) break;
+      ++count;
+      begin += row;
+      filled = 0;
+      if (++y == pass->height) {
+        y = 0;
+        ++pass;
+      }
+      if (pass == passes.end() || status == Z_STREAM_END) return count;
     }
   }
 }
 
-// The frame that longjmp comes back to; what it needs afterwards lives in `reading`.
-bool attempt(Reading& reading, const Request& request, PixelBuffer& out, Scratch& scratch) {
-  if (setjmp(reading.failed) != 0) return false;
-  reading.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reading, leave, ignore_warning);
-  if (reading.png == nullptr) leave_with(reading, "libpng is not the version built against");
-  read_region(reading, request, out, scratch);
+PngFilter filter_of(const uint8_t* row) {
+  return static_cast<PngFilter>(row[0]);
+}
+
+bool filters_known(const std::vector<PngPass>& passes, const uint8_t* rows, size_t count) {
+  for (const PngPass& pass : passes) {
+    for (uint32_t y = 0; y < pass.height && count > 0; ++y, --count, rows += pass.row_bytes + 1) {
+      if (rows[0] >= kPngFilters) return false;
+    }
+  }
   return true;
 }
 
+// Samples of less than a byte, one byte each.
+void expand_samples(const uint8_t* row, uint32_t depth, uint32_t first, uint32_t count,
+                    uint8_t* out) {
+  const uint32_t mask = (1u << depth) - 1;
+  for (uint32_t x = first; x < first + count; ++x) {
+    const uint32_t bit = x * depth;
+    *out++ = static_cast<uint8_t>(row[bit / 8] >> (8 - depth - bit % 8) & mask);
+  }
+}
+
+class PngRegion {
+ public:
+  PngRegion(const PngChunks& chunks, const PngColors& colors, const Region& region,
+            std::vector<uint8_t>& rows)
+      : layout_(chunks.layout()), colors_(colors), region_(region), rows_(rows.data()) {}
+
+  // An image that is all there, row by row.
+  void convert_rows(const PngPass& pass, PixelBuffer& out) {
+    const size_t stride = pass.row_bytes + 1;
+    // The rows above the region matter as far as the filters look up.
+    uint32_t y = region_.y;
+    while (y > 0 && !stands_alone(filter_of(rows_ + y * stride))) --y;
+    const size_t bytes = layout_.row_bytes(region_.x + region_.width);
+    const uint8_t* above = nullptr;
+    if (layout_.depth < 8) samples_.resize(region_.width);
+    for (; y < region_.y + region_.height; ++y) {
+      uint8_t* const row = rows_ + y * stride;
+      undo_filter(filter_of(row), layout_.pixel_bytes(), row + 1, above, bytes);
+      above = row + 1;
+      if (y < region_.y) continue;
+      const uint8_t* samples = above + colors_.sample_bytes() * region_.x;
+      if (layout_.depth < 8) {
+        expand_samples(above, layout_.depth, region_.x, region_.width, samples_.data());
+        samples = samples_.data();
+      }
+      colors_.convert(samples, region_.width, out.row(y - region_.y));
+    }
+  }
+
+  // Whatever is there of an image; the rest is zero. Pixels go to their places one by one.
+  void convert_pixels(const std::vector<PngPass>& passes, size_t count, uint32_t left, uint32_t top,
+                      PixelBuffer& out) {
+    const size_t sample_bytes = colors_.sample_bytes();
+    std::vector<uint8_t> canvas(sample_bytes * region_.width * region_.height);
+    uint8_t* row = rows_;
+    for (const PngPass& pass : passes) {
+      const uint8_t* above = nullptr;
+      for (uint32_t y = 0; y < pass.height && count > 0; ++y, --count, row += pass.row_bytes + 1) {
+        undo_filter(filter_of(row), layout_.pixel_bytes(), row + 1, above, pass.row_bytes);
+        above = row + 1;
+        const uint32_t to = top + pass.top + y * pass.down - region_.y;
+        if (to >= region_.height) continue;
+        const uint8_t* samples = above;
+        if (layout_.depth < 8) {
+          samples_.resize(pass.width);
+          expand_samples(above, layout_.depth, 0, pass.width, samples_.data());
+          samples = samples_.data();
+        }
+        for (uint32_t x = 0; x < pass.width; ++x) {
+          const uint32_t column = left + pass.left + x * pass.right - region_.x;
+          if (column >= region_.width) continue;
+          std::memcpy(&canvas[(size_t{to} * region_.width + column) * sample_bytes],
+                      samples + x * sample_bytes, sample_bytes);
+        }
+      }
+    }
+    for (uint32_t y = 0; y < region_.height; ++y) {
+      colors_.convert(&canvas[size_t{y} * region_.width * sample_bytes], region_.width, out.row(y));
+    }
+  }
+
+ private:
+  const PngLayout layout_;
+  const PngColors& colors_;
+  const Region region_;
+  uint8_t* const rows_;
+  std::vector<uint8_t> samples_;
+};
+
 }  // namespace
 
-Result<void> decode_png(std::span<const std::byte> file, ImageSize size,
-                        const DecodeOptions& options, const Region& region, PixelBuffer& out,
-                        Scratch& scratch) {
-  Reading reading;
-  reading.rest = file;
-  const bool done = attempt(reading, {size, options.mode, options.wide, region}, out, scratch);
-  png_destroy_read_struct(&reading.png, &reading.info, nullptr);
-  if (done) return {};
-  if (reading.truncated) {
-    return fail(ErrorKind::invalid,
-                "truncated PNG image: the file ends before the last pixel; copy it again");
+bool is_png(Bytes file) {
+  constexpr std::string_view kSignature("\x89PNG\r\n\x1a\n", 8);
+  return std::string_view(reinterpret_cast<const char*>(file.data()), file.size())
+      .starts_with(kSignature);
+}
+
+Result<ImageHeader> read_png_header(Bytes file, bool orientation) {
+  PngChunks chunks(file);
+  FORELOAD_CHECK(chunks.open());
+  ImageHeader header{.format = ImageFormat::png, .size = chunks.size()};
+  if (orientation) {
+    (void)chunks.close();  // whether damage there matters, decoding knows
+    FORELOAD_TRY(header.orientation, chunks.orientation());
   }
-  return fail(ErrorKind::invalid, fmt::format("corrupt PNG image: {}", reading.message.data()));
+  return header;
+}
+
+Result<void> decode_png(Bytes file, const DecodeOptions& options, const Region& region,
+                        PixelBuffer& out, Scratch& scratch) {
+  PngChunks chunks(file);
+  FORELOAD_CHECK(chunks.open());
+  const std::vector<PngPass> passes = passes_of(chunks);
+  size_t rows = 0;
+  size_t size = 0;
+  for (const PngPass& pass : passes) {
+    rows += pass.height;
+    size += pass.bytes();
+  }
+  size_t found = rows;
+  PngChunks again = chunks;
+  if (!inflate_at_once(chunks, size, scratch.bytes)) {
+    chunks = std::move(again);
+    FORELOAD_TRY(found, inflate_by_rows(chunks, passes, scratch.bytes));
+  }
+  if (!filters_known(passes, scratch.bytes.data(), found)) return png_corrupt("unknown filter");
+  FORELOAD_CHECK(chunks.close());
+
+  FORELOAD_TRY(const PngColors colors, PngColors::make(chunks, options));
+  out.reset({region.width, region.height}, colors.bytes_per_pixel());
+  PngRegion pixels(chunks, colors, region, scratch.bytes);
+  const Region& frame = chunks.frame();
+  if (found == rows && passes.size() == 1 && passes.front().right == 1 &&
+      frame == Region{0, 0, chunks.size().width, chunks.size().height}) {
+    pixels.convert_rows(passes.front(), out);
+  } else {
+    // Pillow puts interlaced frames into the corner.
+    pixels.convert_pixels(passes, found, chunks.interlaced() ? 0 : frame.x,
+                          chunks.interlaced() ? 0 : frame.y, out);
+  }
+  return {};
 }
 
 }  // namespace foreload

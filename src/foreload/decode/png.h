@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PNG: what a file declares, and the pixels of a region of it, through libpng. For decoder.h only;
-// here regions are those of the stored image, before it is turned.
+// PNG: what a file declares, and the pixels of a region of it. For decoder.h only; here regions are
+// those of the stored image, before it is turned.
 //
-// Colours are Pillow's: alpha and declared transparent colours are dropped, 16-bit channels keep
-// their high byte, except that greyscale of 16 bits is clipped at 255 (Pillow's I;16), and palette
-// entries that the file does not define are black. With alpha (rgba), declared transparent colours
-// and palette entries have an alpha of 0, and what has none is opaque; wide, 16-bit channels are
-// kept. Stricter than Pillow in one thing: a wrong checksum is an error in the pixel data too.
+// Files are taken and refused as by Pillow, which is laxer than the standard: png_chunks.h says
+// where. The compressed data are read to their end whatever the region is, because Pillow refuses
+// an image that is damaged below it.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +19,11 @@ namespace foreload {
 
 bool is_png(std::span<const std::byte> file);
 
-// Looks at the first chunk (at all of them, if the orientation is wanted); takes no memory.
+// Looks at the chunks before the pixels (at all of them, if the orientation is wanted).
 Result<ImageHeader> read_png_header(std::span<const std::byte> file, bool orientation);
 
-// The whole image is decoded, so that damage anywhere is noticed. `size` is what the header
-// declared.
-Result<void> decode_png(std::span<const std::byte> file, ImageSize size,
-                        const DecodeOptions& options, const Region& region, PixelBuffer& out,
-                        Scratch& scratch);
+// REQUIRES: read_png_header() has found the image's size, and the region lies inside.
+Result<void> decode_png(std::span<const std::byte> file, const DecodeOptions& options,
+                        const Region& region, PixelBuffer& out, Scratch& scratch);
 
 }  // namespace foreload

@@ -17,6 +17,9 @@ namespace foreload {
 struct PixelKernels;
 
 enum class Interpolation : uint8_t { nearest, bilinear, bicubic };
+// Whose weights a resize has: those of Pillow's images, or those of torch's CPU tensors of 8 bits
+// with antialias=True, which have 16 bits and are applied to columns first.
+enum class ResizeRule : uint8_t { pillow, torch };
 
 // Resizes the part of `in` inside `box` to `size`, flipped left to right if wanted (the flip costs
 // nothing and equals flipping the result). REQUIRES: box inside `in` and not empty; size not empty;

@@ -28,6 +28,22 @@ double cubic(double x) {
   return 0.0;
 }
 
+// The same with the polynomials evaluated in torch's order.
+double torch_cubic(double x) {
+  constexpr double a = -0.5;
+  x = std::abs(x);
+  if (x < 1.0) return ((a + 2.0) * x - (a + 3.0)) * x * x + 1;
+  if (x < 2.0) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return 0.0;
+}
+
+using Curve = double (*)(double);
+
+Curve curve_of(Interpolation interpolation, ResizeRule rule) {
+  if (interpolation != Interpolation::bicubic) return triangle;
+  return rule == ResizeRule::torch ? torch_cubic : cubic;
+}
+
 // What Pillow derives once per axis. Boxes are single precision there.
 struct Filter {
   Filter(const Axis& axis, Interpolation interpolation)
@@ -36,7 +52,9 @@ struct Filter {
               axis.outputs),
         widening(std::max(scale, 1.0)),
         support(reach_of(interpolation) * widening),
-        input(axis.input) {}
+        input(axis.input),
+        curve(curve_of(interpolation, axis.rule)),
+        rule(axis.rule) {}
 
   double center(uint32_t output) const { return from + (output + 0.5) * scale; }
 
@@ -45,8 +63,26 @@ struct Filter {
     // Truncation towards zero, also of negative values, comes before the clamp.
     const auto begin = static_cast<int64_t>(middle - support + 0.5);
     const auto end = static_cast<int64_t>(middle + support + 0.5);
-    return {static_cast<uint32_t>(std::max<int64_t>(begin, 0)),
-            static_cast<uint32_t>(std::min<int64_t>(end, input))};
+    InputRange range{static_cast<uint32_t>(std::max<int64_t>(begin, 0)),
+                     static_cast<uint32_t>(std::min<int64_t>(end, input))};
+    if (rule == ResizeRule::torch) {
+      // torch takes the ceiling in single precision and has no room for more.
+      const auto most = static_cast<uint32_t>(std::ceil(static_cast<float>(support))) * 2 + 1;
+      range.end = std::min(range.end, range.begin + most);
+    }
+    return range;
+  }
+
+  // The weights of an output, before they are normalised, for the inputs of its range; their sum.
+  double weigh(uint32_t output, const InputRange& range, double* weights) const {
+    const double middle = center(output);
+    const double narrowing = 1.0 / widening;
+    double sum = 0;
+    for (uint32_t input_at = range.begin; input_at < range.end; ++input_at) {
+      *weights = curve((static_cast<double>(input_at) - middle + 0.5) * narrowing);
+      sum += *weights++;
+    }
+    return sum;
   }
 
   float from;
@@ -54,6 +90,8 @@ struct Filter {
   double widening;
   double support;
   uint32_t input;
+  Curve curve;
+  ResizeRule rule;
 };
 
 // The edges of a nearest-neighbour scan: Pillow adds the step up, output by output, so that
@@ -79,13 +117,34 @@ constexpr size_t round_up(size_t value, size_t to) {
   return (value + to - 1) / to * to;
 }
 
-// `taps` are the double weights of one output, normalised here.
-void to_fixed_point(std::span<double> taps, double sum, int32_t* out) {
+// `taps` are the double weights of one output, normalised here, and rounded to `bits` bits after
+// the point.
+void to_fixed_point(std::span<double> taps, double sum, int bits, int32_t* out) {
   for (double& tap : taps) {
     if (sum != 0.0) tap /= sum;
-    const double scaled = tap * (1 << kWeightBits);
-    *out++ = static_cast<int32_t>(tap < 0 ? -0.5 + scaled : 0.5 + scaled);
+    const double scaled = tap * (1 << bits);
+    const auto rounded = static_cast<int32_t>(tap < 0 ? -0.5 + scaled : 0.5 + scaled);
+    *out++ = rounded * (1 << (kWeightBits - bits));
   }
+}
+
+// Bits after the point of an axis's weights. torch has words of 16 bits, and as many bits after
+// the point as the largest weight of all outputs leaves.
+int weight_bits(const Axis& axis, const Filter& filter) {
+  if (axis.rule == ResizeRule::pillow) return kWeightBits;
+  std::vector<double> weights(most_taps(filter));
+  double largest = 0;
+  for (uint32_t output = 0; output < axis.outputs; ++output) {
+    const InputRange range = filter.range(output);
+    const double sum = filter.weigh(output, range, weights.data());
+    if (sum == 0.0) continue;
+    for (uint32_t i = 0; i < range.end - range.begin; ++i)
+      largest = std::max(largest, weights[i] / sum);
+  }
+  int bits = 0;
+  while (bits < kWeightBits && static_cast<int>(0.5 + largest * (1 << (bits + 1))) < (1 << 15))
+    ++bits;
+  return bits;
 }
 
 }  // namespace
@@ -132,20 +191,14 @@ AxisWeights compute_weights(const Axis& axis, Interpolation interpolation, bool 
   std::array<double, kFew> few;
   std::vector<double> many(most > kFew ? most : 0);
   double* const taps = most > kFew ? many.data() : few.data();
-  const double narrowing = 1.0 / filter.widening;
-  const bool is_cubic = interpolation == Interpolation::bicubic;
+  const int bits = weight_bits(axis, filter);
   for (uint32_t i = 0; i < axis.count; ++i) {
-    const double center = filter.center(axis.first + (mirrored ? axis.count - 1 - i : i));
-    const int64_t start = int64_t{starts[i]} + origin;
-    double sum = 0;
-    for (uint32_t tap = 0; tap < counts[i]; ++tap) {
-      const double x = (static_cast<double>(start + tap) - center + 0.5) * narrowing;
-      taps[tap] = is_cubic ? cubic(x) : triangle(x);
-      sum += taps[tap];
-    }
+    const uint32_t start = starts[i] + origin;
+    const uint32_t output = axis.first + (mirrored ? axis.count - 1 - i : i);
+    const double sum = filter.weigh(output, {start, start + counts[i]}, taps);
     const uint32_t excess = starts[i] + stride > readable ? starts[i] + stride - readable : 0;
     const uint32_t shift = std::min(excess, starts[i]);
-    to_fixed_point({taps, counts[i]}, sum, &weights[size_t{i} * stride + shift]);
+    to_fixed_point({taps, counts[i]}, sum, bits, &weights[size_t{i} * stride + shift]);
     starts[i] -= shift;
     counts[i] += shift;
   }
@@ -161,19 +214,13 @@ AxisWeights compute_weights(const Axis& axis, Interpolation interpolation, bool 
 std::vector<Taps> compute_taps(const Axis& axis, Interpolation interpolation) {
   assert(interpolation != Interpolation::nearest);
   const Filter filter(axis, interpolation);
-  const double narrowing = 1.0 / filter.widening;
   std::vector<Taps> all(axis.count);
   for (uint32_t i = 0; i < axis.count; ++i) {
     const InputRange range = filter.range(axis.first + i);
-    const double center = filter.center(axis.first + i);
     Taps& taps = all[i];
     taps.start = range.begin;
-    double sum = 0;
-    for (uint32_t input = range.begin; input < range.end; ++input) {
-      const double x = (static_cast<double>(input) - center + 0.5) * narrowing;
-      taps.weights.push_back(interpolation == Interpolation::bicubic ? cubic(x) : triangle(x));
-      sum += taps.weights.back();
-    }
+    taps.weights.resize(range.end - range.begin);
+    const double sum = filter.weigh(axis.first + i, range, taps.weights.data());
     if (sum == 0.0) continue;
     for (double& weight : taps.weights) weight /= sum;
   }

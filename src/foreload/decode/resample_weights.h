@@ -27,6 +27,7 @@ struct Axis {
   uint32_t outputs = 0;  // pixels of the whole result
   uint32_t first = 0;    // the stretch of outputs wanted
   uint32_t count = 0;
+  ResizeRule rule = ResizeRule::pillow;  // of torch, boxes are whole images
 
   // Whether outputs are inputs, one for one.
   bool identity() const { return outputs == input && from == 0 && to == outputs; }

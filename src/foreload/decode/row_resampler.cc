@@ -44,6 +44,7 @@ Region Resizing::needs() const {
 }
 
 bool Resizing::vertical_first() const {
+  if (y.rule == ResizeRule::torch) return false;
   const int64_t fewer_rows = int64_t{y.input} - y.outputs;
   const int64_t fewer_columns = int64_t{x.input} - x.outputs;
   return fewer_rows > 0 && fewer_rows > 2 * fewer_columns;

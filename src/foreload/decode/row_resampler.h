@@ -24,8 +24,9 @@ struct Resizing {
 
   // The part of the input that the wanted outputs use.
   Region needs() const;
-  // Pillow 13 resizes rows first where the height shrinks by more than twice as many pixels as the
-  // width, and columns first otherwise. Each pass rounds, so the order shows in the result.
+  // torch resizes columns first, always. Pillow 13 resizes rows first where the height shrinks by
+  // more than twice as many pixels as the width, and columns first otherwise. Each pass rounds, so
+  // the order shows in the result.
   bool vertical_first() const;
 };
 

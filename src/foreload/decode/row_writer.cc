@@ -19,6 +19,19 @@ float times(float value, const Reciprocal& reciprocal) {
 Reciprocal::Reciprocal(float divisor)
     : high(1.0f / divisor), low(static_cast<float>(1.0 / double{divisor} - double{high})) {}
 
+float ValueMath::unit(float value) const {
+  return reciprocal ? value * static_cast<float>(1.0 / double{divisor}) : value / divisor;
+}
+
+Reciprocal ValueMath::unit_factor() const {
+  Reciprocal factor(divisor);
+  if (reciprocal) {
+    factor.high = static_cast<float>(1.0 / double{divisor});
+    factor.low = 0;
+  }
+  return factor;
+}
+
 uint16_t to_float16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
@@ -47,12 +60,12 @@ RowWriter RowWriter::make(PixelType type, Layout layout, uint32_t channels, cons
   for (uint32_t channel = 0; channel < channels; ++channel) {
     for (uint32_t value = 0; value < 256; ++value) {
       const auto input = static_cast<float>(value);
-      const float unit = input / math.divisor;
+      const float unit = math.unit(input);
       const float result = (unit - math.mean[channel]) / math.std[channel];
       writer.floats[channel][value] = result;
       writer.halves[channel][value] =
           type == PixelType::bfloat16 ? to_bfloat16(result) : to_float16(result);
-      const float computed = times(times(input, Reciprocal(math.divisor)) - math.mean[channel],
+      const float computed = times(times(input, math.unit_factor()) - math.mean[channel],
                                    Reciprocal(math.std[channel]));
       writer.computable &= std::bit_cast<uint32_t>(computed) == std::bit_cast<uint32_t>(result);
     }

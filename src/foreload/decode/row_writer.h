@@ -17,20 +17,26 @@
 
 namespace foreload {
 
-// What is computed in single precision: (value / divisor - mean) / std, as torchvision's to_tensor
-// and normalize do it one after the other.
-struct ValueMath {
-  float divisor = 255;
-  std::array<float, 3> mean{0, 0, 0};
-  std::array<float, 3> std{1, 1, 1};
-};
-
 // 1 / divisor to about 48 bits, as the sum of two floats: value * low added to value * high with
 // one rounding is the quotient.
 struct Reciprocal {
   explicit Reciprocal(float divisor);
   float high;
   float low;
+};
+
+// What is computed in single precision: (value / divisor - mean) / std, as torchvision's to_tensor
+// and normalize do it one after the other; or (value * (1 / divisor) - mean) / std, as its v2
+// does it.
+struct ValueMath {
+  float divisor = 255;
+  std::array<float, 3> mean{0, 0, 0};
+  std::array<float, 3> std{1, 1, 1};
+  bool reciprocal = false;
+
+  float unit(float value) const;
+  // What SIMD kernels compute unit() with.
+  Reciprocal unit_factor() const;
 };
 
 struct RowWriter {

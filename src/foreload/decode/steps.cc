@@ -43,6 +43,23 @@ std::string_view name_of(Interpolation interpolation) {
   return "unknown";
 }
 
+std::string_view name_of(ResizeRule rule) {
+  return rule == ResizeRule::torch ? "torch" : "pillow";
+}
+
+std::string_view name_of(PaddingMode mode) {
+  constexpr std::array<std::string_view, 4> kNames{"constant", "edge", "reflect", "symmetric"};
+  return kNames[static_cast<size_t>(mode)];
+}
+
+std::string_view name_of(AugmentKind kind) {
+  constexpr std::array<std::string_view, 15> kNames{
+      "Identity",  "ShearX",     "ShearY",       "TranslateX", "TranslateY",
+      "Rotate",    "Brightness", "Color",        "Contrast",   "Sharpness",
+      "Posterize", "Solarize",   "AutoContrast", "Equalize",   "Invert"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 std::string_view name_of(ColorMode mode) {
   switch (mode) {
     case ColorMode::rgb:
@@ -79,11 +96,37 @@ bool is_integer(PixelType type) {
 }
 
 std::string_view name_of(const Step& step) {
-  constexpr std::array<std::string_view, std::variant_size_v<Step>> kNames{
-      "Decode",      "RandomResizedCrop", "Resize",
-      "CenterCrop",  "RandomCrop",        "RandomHorizontalFlip",
-      "ColorJitter", "Normalize",         "ToDtype",
-      "ToLayout"};
+  // In the order of Step.
+  constexpr std::array<std::string_view, std::variant_size_v<Step>> kNames{"Decode",
+                                                                           "RandomResizedCrop",
+                                                                           "Resize",
+                                                                           "CenterCrop",
+                                                                           "RandomCrop",
+                                                                           "Pad",
+                                                                           "FiveCrop",
+                                                                           "RandomHorizontalFlip",
+                                                                           "RandomVerticalFlip",
+                                                                           "RandomRotation",
+                                                                           "RandomAffine",
+                                                                           "RandomPerspective",
+                                                                           "ColorJitter",
+                                                                           "Grayscale",
+                                                                           "RandomGrayscale",
+                                                                           "RandomInvert",
+                                                                           "RandomPosterize",
+                                                                           "RandomSolarize",
+                                                                           "RandomAdjustSharpness",
+                                                                           "RandomAutocontrast",
+                                                                           "RandomEqualize",
+                                                                           "GaussianBlur",
+                                                                           "RandomErasing",
+                                                                           "Augment",
+                                                                           "RandomApply",
+                                                                           "RandomChoice",
+                                                                           "RandomOrder",
+                                                                           "Normalize",
+                                                                           "ToDtype",
+                                                                           "ToLayout"};
   return kNames[step.index()];
 }
 

@@ -20,17 +20,24 @@
 namespace foreload {
 
 uint64_t OutputForm::bytes() const {
-  return uint64_t{size.width} * size.height * channels * bytes_of(type);
+  return uint64_t{size.width} * size.height * channels * bytes_of(type) * pictures;
 }
 
-Result<std::shared_ptr<const Transform>> Transform::compile(std::vector<Step> steps) {
+Result<std::shared_ptr<const Transform>> Transform::compile(Steps steps) {
   return compile(std::move(steps), best_kernels());
 }
 
-Result<std::shared_ptr<const Transform>> Transform::compile(std::vector<Step> steps,
+Result<std::shared_ptr<const Transform>> Transform::compile(Steps steps,
                                                             const PixelKernels& kernels) {
-  FORELOAD_TRY(const ChainResult chain, check_chain(steps));
+  return compile(std::move(steps), kernels, nullptr);
+}
+
+Result<std::shared_ptr<const Transform>> Transform::compile(Steps steps,
+                                                            const PixelKernels& kernels,
+                                                            std::shared_ptr<const MaskRule> mask) {
+  FORELOAD_TRY(const ChainResult chain, check_chain(steps, mask != nullptr));
   std::shared_ptr<Transform> transform(new Transform());
+  transform->mask_ = std::move(mask);
   transform->steps_ = std::move(steps);
   transform->form_ = chain.form;
   if (chain.numbers) {
@@ -50,7 +57,8 @@ Result<std::shared_ptr<const Transform>> Transform::compile(std::vector<Step> st
 std::shared_ptr<const Transform> Transform::packing(std::shared_ptr<const PackingRule> rule) const {
   auto transform = std::make_shared<Transform>(*this);
   const bool fast = std::get<step::Decode>(steps_.front()).fast;
-  const bool possible = form_.fixed() && form_.type == PixelType::uint8 && form_.channels == 3;
+  const bool possible =
+      form_.fixed() && form_.type == PixelType::uint8 && form_.channels == 3 && form_.pictures == 1;
   transform->packing_ = possible && !fast ? std::move(rule) : nullptr;
   return transform;
 }
@@ -59,6 +67,12 @@ std::shared_ptr<const Transform> Transform::with_other_formats(OtherDecoder deco
   std::shared_ptr<Transform> copy(new Transform(*this));
   copy->other_ = std::move(decoder);
   return copy;
+}
+
+Result<std::shared_ptr<const Transform>> Transform::for_masks(uint8_t fill, PixelType type) const {
+  FORELOAD_TRY(const auto transform, compile(mask_chain(steps_, type), *kernels_,
+                                             std::make_shared<const MaskRule>(MaskRule{fill})));
+  return transform->with_other_formats(other_);
 }
 
 bool Transform::random() const {
@@ -80,7 +94,7 @@ Result<ImageHeader> Transform::open(std::span<const std::byte> file, Scratch& sc
   }
   if (!other_ || file.empty() || format_of(file) != ImageFormat::other)
     return read_header(file, options());
-  return open_other(file, "not a JPEG or PNG image", scratch);
+  return open_other(file, "not a JPEG, PNG or WebP image", scratch);
 }
 
 Result<ImageHeader> Transform::open_other(std::span<const std::byte> file, std::string_view why,
@@ -89,7 +103,7 @@ Result<ImageHeader> Transform::open_other(std::span<const std::byte> file, std::
   if (const auto decoded = other_(file, options(), scratch.decoded); !decoded) {
     return fail(ErrorKind::invalid, fmt::format("{}, and {}", why, decoded.error().message));
   }
-  assert(scratch.decoded.channels() == form_.channels);
+  assert(scratch.decoded.channels() == channels_of(options().mode));
   return ImageHeader{.format = ImageFormat::other, .size = scratch.decoded.size()};
 }
 
@@ -118,7 +132,7 @@ Result<void> Transform::run(std::span<const std::byte> file, const SampleKey& ke
                             std::span<std::byte> into, Scratch& scratch) const {
   assert(form_.fixed() && into.size() == form_.bytes());
   FORELOAD_TRY(const ImageHeader header, open(file, scratch));
-  FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, header.upright(), key));
+  FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, header.upright(), key, mask_.get()));
   if (packing_ && packing_->chooses(key.position) && packing_->pack(file, header, plan, key, into))
     return {};
   return run_plan(file, header, plan, into, scratch);
@@ -127,7 +141,7 @@ Result<void> Transform::run(std::span<const std::byte> file, const SampleKey& ke
 Result<Transform::Sample> Transform::run(std::span<const std::byte> file, const SampleKey& key,
                                          Scratch& scratch) const {
   FORELOAD_TRY(const ImageHeader header, open(file, scratch));
-  FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, header.upright(), key));
+  FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, header.upright(), key, mask_.get()));
   Sample sample{.form = form_};
   sample.form.size = plan.size();
   sample.bytes.resize(sample.form.bytes());
@@ -137,7 +151,7 @@ Result<Transform::Sample> Transform::run(std::span<const std::byte> file, const 
 
 DrawnParameters Transform::draw(ImageSize image, const SampleKey& key) const {
   DrawnParameters drawn;
-  const auto plan = plan_sample(steps_, image, key);
+  const auto plan = plan_sample(steps_, image, key, mask_.get());
   if (!plan) return drawn;
   const Pass& first = plan->passes.front();
   drawn.crop = first.crop;
@@ -145,13 +159,16 @@ DrawnParameters Transform::draw(ImageSize image, const SampleKey& key) const {
   drawn.left = first.left;
   drawn.top = first.top;
   drawn.size = first.size;
-  const auto jittered =
-      std::ranges::find_if(plan->passes, [](const Pass& pass) { return pass.jitter.has_value(); });
-  if (jittered != plan->passes.end()) {
-    drawn.jitter = jittered->jitter->factors;
-    drawn.jitter_order = jittered->jitter->order;
+  bool jittered = false;
+  for (const Pass& pass : plan->passes) {
+    drawn.flip ^= pass.flip;
+    for (const PictureOp& op : pass.ops) {
+      const auto* jitter = std::get_if<JitterDraw>(&op);
+      if (jitter == nullptr || std::exchange(jittered, true)) continue;
+      drawn.jitter = jitter->factors;
+      drawn.jitter_order = jitter->order;
+    }
   }
-  for (const Pass& pass : plan->passes) drawn.flip ^= pass.flip;
   return drawn;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A chain of steps, checked and compiled into one pass from the bytes of a file to the final place
-// of a sample in its batch: parameters are drawn, only the needed region is decoded, resized once
-// (the flip with it), and written as the type and layout asked for.
+// A chain of steps, checked and compiled into as few passes as possible, mostly one, from the bytes
+// of a file to the final place of a sample in its batch: parameters are drawn, only the needed
+// region is decoded, resized once (the flip with it), and written as the type and layout asked for.
 //
 // The result is a function of (bytes, chain, key) alone. Immutable; any thread may run it, each
 // with a Scratch of its own.
@@ -24,13 +24,15 @@
 namespace foreload {
 
 class PackingRule;
+struct MaskRule;
 struct NumberSettings;
 struct PixelKernels;
 struct RowWriter;
 struct SamplePlan;
 
 struct OutputForm {
-  ImageSize size;  // {0, 0}: differs from sample to sample
+  ImageSize size;         // {0, 0}: differs from sample to sample
+  uint32_t pictures = 1;  // of this size each
   uint32_t channels = 3;
   PixelType type = PixelType::uint8;
   Layout layout = Layout::hwc;
@@ -50,8 +52,8 @@ struct DrawnParameters {
   int64_t top = 0;
   ImageSize size;
   bool flip = false;
-  std::array<double, 3> jitter{1, 1, 1};         // brightness, contrast, saturation
-  std::array<uint8_t, 3> jitter_order{0, 1, 2};  // indices into `jitter`
+  std::array<double, 4> jitter{1, 1, 1, 0};         // brightness, contrast, saturation, hue
+  std::array<uint8_t, 4> jitter_order{0, 1, 2, 3};  // indices into `jitter`
 };
 
 // Decodes a file of a format that this library does not know: the whole image, upright if the
@@ -65,17 +67,21 @@ class Transform {
   // Fails with `invalid` for a chain that makes no sense (Normalize before a crop, two types, ...)
   // and says which step and why. A chain without Decode has one in front; without ToLayout the
   // layout is hwc; without Normalize or ToDtype the type is uint8, with Normalize alone float32.
-  static Result<std::shared_ptr<const Transform>> compile(std::vector<Step> steps);
+  static Result<std::shared_ptr<const Transform>> compile(Steps steps);
   // The same with kernels of the caller's choice; see pixel_kernels.h.
-  static Result<std::shared_ptr<const Transform>> compile(std::vector<Step> steps,
-                                                          const PixelKernels& kernels);
+  static Result<std::shared_ptr<const Transform>> compile(Steps steps, const PixelKernels& kernels);
 
   // The same transform, except that run() into a place leaves the samples that the rule chooses to
   // a GPU; see parcel.h. Only images of 8 bits in three channels can be left to one: others come
   // out as ever.
   std::shared_ptr<const Transform> packing(std::shared_ptr<const PackingRule> rule) const;
-  // The same chain, with somebody to ask where a file is neither JPEG nor PNG nor .npy, or a JPEG
-  // file that the libjpeg at hand cannot decode as Pillow does.
+  // The same transform for masks of the images: what moves pixels is done as to the image with the
+  // same key, if both have one size; a pixel of the result is one of the mask's, or `fill`. Colors
+  // are left alone. Gives one channel of `type`, which is what Decode's type is to images. Fails
+  // with `invalid` where a step needs 8 bits and the type has more.
+  Result<std::shared_ptr<const Transform>> for_masks(uint8_t fill, PixelType type) const;
+  // The same chain, with somebody to ask where a file is neither JPEG nor PNG nor WebP nor .npy, or
+  // a JPEG file that the libjpeg at hand cannot decode as Pillow does.
   std::shared_ptr<const Transform> with_other_formats(OtherDecoder decoder) const;
 
   const OutputForm& form() const { return form_; }
@@ -99,6 +105,8 @@ class Transform {
 
  private:
   Transform() = default;
+  static Result<std::shared_ptr<const Transform>> compile(Steps steps, const PixelKernels& kernels,
+                                                          std::shared_ptr<const MaskRule> mask);
 
   // What the file declares; a file of another format, or an array of bytes in a .npy file, is
   // decoded into scratch.decoded.
@@ -117,6 +125,7 @@ class Transform {
   const PixelKernels* kernels_ = nullptr;
   std::shared_ptr<const PackingRule> packing_;  // null: everything is done here
   OtherDecoder other_;                          // may be empty
+  std::shared_ptr<const MaskRule> mask_;        // null: for images
 };
 
 }  // namespace foreload

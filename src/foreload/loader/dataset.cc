@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -23,6 +24,30 @@ Result<DatasetIndex> index_of(const Listing& listing) {
   for (const ListedFolder& folder : listing.folders) builder.add_folder(folder.name, folder.time);
   for (const ListedFile& file : listing.files)
     FORELOAD_CHECK(builder.add_file(file.name, file.size, file.version, file.label));
+  return builder.finish();
+}
+
+// Samples that are made of ranges of the files.
+Result<DatasetIndex> index_of(const Listing& listing,
+                              const std::vector<std::vector<FileRange>>& samples) {
+  IndexBuilder builder;
+  for (const ListedFile& file : listing.files)
+    FORELOAD_CHECK(builder.add_object(file.name, file.size, file.version));
+  std::vector<Part> parts;
+  std::vector<std::string> names;
+  for (const std::vector<FileRange>& ranges : samples) {
+    while (names.size() < ranges.size()) names.push_back(std::to_string(names.size()));
+    parts.clear();
+    for (const FileRange& range : ranges) {
+      const uint64_t size = listing.files[range.file].size;
+      const bool to_the_end = range.length == FileRange::kToTheEnd && range.offset <= size;
+      parts.push_back({static_cast<uint32_t>(range.file), range.offset,
+                       to_the_end ? size - range.offset : range.length, {}});
+    }
+    if (parts.size() > 1)
+      for (size_t i = 0; i < parts.size(); ++i) parts[i].name = names[i];
+    FORELOAD_CHECK(builder.add_sample(parts, 0));
+  }
   return builder.finish();
 }
 
@@ -78,8 +103,9 @@ Result<DatasetIndex> index_file_list(const std::filesystem::path& list,
 }
 
 Result<DatasetIndex> index_file_list(FileList list, const ListingOptions& options) {
+  const std::vector<std::vector<FileRange>> samples = std::move(list.samples);
   FORELOAD_TRY(const Listing listing, list_files(std::move(list), options));
-  return index_of(listing);
+  return samples.empty() ? index_of(listing) : index_of(listing, samples);
 }
 
 Result<DatasetIndex> open_dataset(const std::filesystem::path& path,

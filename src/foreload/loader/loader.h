@@ -29,6 +29,7 @@
 #include "foreload/metrics/operations.h"
 #include "foreload/metrics/trace.h"
 #include "foreload/plan/plan.h"
+#include "foreload/sources/file_list.h"
 #include "foreload/sources/folder.h"
 #include "foreload/tiers/disk.h"
 #include "foreload/verdict/verdict.h"
@@ -44,8 +45,10 @@ struct DiskBudget {
 struct LoaderSettings {
   std::filesystem::path dataset;        // a folder, or a file list (sources/file_list.h)
   std::vector<std::string> extensions;  // as ListingOptions; see image_extensions()
-  // The files of the data set, one sample each, instead of `dataset`; see file_list_of().
+  // The files of the data set, instead of `dataset`, and what each sample is made of (none: each
+  // file is one); see file_list_of().
   std::vector<std::string> files;
+  std::vector<std::vector<FileRange>> ranges;
   // The listing: loaded if it is there, otherwise written. Empty: in the first disk's folder, if
   // there is one.
   std::filesystem::path index;

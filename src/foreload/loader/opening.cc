@@ -41,7 +41,7 @@ Result<OpenedIndex> open_index(const LoaderSettings& settings, LoaderStats& stat
   listing.operations = std::move(operations);
   IndexPlace place{settings.dataset, settings.index, {}, settings.revalidate, {}};
   if (!settings.files.empty()) {
-    FORELOAD_TRY(place.files, file_list_of(settings.files));
+    FORELOAD_TRY(place.files, file_list_of(settings.files, settings.ranges));
   }
   if (!settings.disks.empty()) place.cache = settings.disks.front().folder;
   FORELOAD_TRY(OpenedIndex opened, open_saved_index(place, listing));

@@ -322,7 +322,14 @@ Part DatasetIndex::part(uint64_t sample, size_t i) const {
 }
 
 uint64_t DatasetIndex::sample_version(uint64_t sample) const {
-  return object_version(part(sample, 0).object);
+  const uint32_t first = part(sample, 0).object;
+  uint64_t version = object_version(first);
+  // Each object that a sample is made of can change without the others.
+  for (size_t i = 1; i < part_count(sample); ++i) {
+    const uint32_t object = part(sample, i).object;
+    if (object != first) version = version * 0x9E3779B97F4A7C15 + object_version(object);
+  }
+  return version;
 }
 
 uint64_t DatasetIndex::sample_size(uint64_t sample) const {

@@ -66,7 +66,7 @@ class DatasetIndex {
   size_t part_count(uint64_t sample) const;
   Part part(uint64_t sample, size_t i) const;   // REQUIRES: i < part_count(sample)
   uint64_t sample_size(uint64_t sample) const;  // sum of its parts, kUnknownSize if one is unknown
-  uint64_t sample_version(uint64_t sample) const;  // of the object that its first part is in
+  uint64_t sample_version(uint64_t sample) const;  // of all objects that its parts are in
 
   size_t classes() const;
   std::string_view class_name(size_t label) const;  // REQUIRES: label < classes()

@@ -192,6 +192,28 @@ Result<FileList> file_list_of(const std::vector<std::string>& paths) {
   return files;
 }
 
+Result<FileList> file_list_of(const std::vector<std::string>& paths,
+                              std::vector<std::vector<FileRange>> samples) {
+  FORELOAD_TRY(FileList files, file_list_of(paths));
+  if (samples.empty()) return files;
+  Digester digester;
+  digester.add(files.checksum);
+  for (size_t number = 0; number < samples.size(); ++number) {
+    digester.add(samples[number].size());
+    for (const FileRange& range : samples[number]) {
+      if (range.file >= paths.size())
+        return fail(ErrorKind::invalid,
+                    fmt::format("cannot use sample {}: it is made of file {}, but {} files are "
+                                "given; give all of them",
+                                number, range.file, paths.size()));
+      digester.add(range.file).add(range.offset).add(range.length);
+    }
+  }
+  files.checksum = digester.digest().low;
+  files.samples = std::move(samples);
+  return files;
+}
+
 Result<Listing> list_files(const fs::path& list, const ListingOptions& options) {
   FORELOAD_TRY(FileList found, read_file_list(list));
   return list_files(std::move(found), options);

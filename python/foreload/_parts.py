@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of several parts: image and mask, image and boxes, pairs.
+
+`locate(index)` gives a dict or a tuple whose entries are files (a path, or a `Part` of a file) and
+anything else, which stays as it is. The engine reads all files of a sample as one; here the bytes
+are dealt out to the parts again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from foreload import transforms
+from foreload._collate import channels_first, tensor
+
+Range = tuple[int, int, int | None]  # number of a file, first byte, bytes (None: to the end)
+Key = tuple[int, int, int]
+
+
+class Part(NamedTuple):
+    """Bytes of a file: `length` from `offset` on, None: to its end."""
+
+    path: str | os.PathLike[str]
+    offset: int = 0
+    length: int | None = None
+
+
+def is_file(entry: Any) -> bool:
+    """Whether an entry of what locate() gives is to be read."""
+    return isinstance(entry, str | os.PathLike | Part)
+
+
+def is_several(located: Any) -> bool:
+    """Whether locate() gives more than one path or the bytes themselves."""
+    return isinstance(located, Mapping | list | tuple)
+
+
+def entries_of(located: Any) -> list[tuple[Any, Any]]:
+    """Name and value of each entry. A Part alone is a sample of one part without a name."""
+    if isinstance(located, Part):
+        return [(None, located)]
+    return list(located.items() if isinstance(located, Mapping) else enumerate(located))
+
+
+class MaskOf(NamedTuple):
+    """A mask of the picture that is the part `part`: it gets the same crop, flip and rotation, by
+    its nearest pixels, and no colours are changed."""
+
+    part: Any
+
+
+class Files:
+    """Gathers the files of all samples, each once, and which bytes of them a sample has."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.ranges: list[list[Range]] = []
+        self._numbers: dict[str, int] = {}
+
+    def add(self, located: Any, who: str) -> None:
+        """One more sample."""
+        ranges: list[Range] = []
+        for _, entry in entries_of(located):
+            if not is_file(entry):
+                continue
+            part = entry if isinstance(entry, Part) else Part(entry)
+            path = os.fspath(part.path)
+            if part.offset < 0 or (part.length is not None and part.length < 0):
+                raise ValueError(f"{who} gave {part!r}: give an offset and a length of 0 or more")
+            number = self._numbers.setdefault(path, len(self.paths))
+            if number == len(self.paths):
+                self.paths.append(path)
+            ranges.append((number, part.offset, part.length))
+        if not ranges:
+            raise TypeError(
+                f"{who} gave {located!r}, which names no file: give a path, or a foreload.Part, in "
+                "at least one of its entries"
+            )
+        self.ranges.append(ranges)
+
+
+def filled(located: Any, data: Sequence[Any]) -> Any:
+    """What locate() gave, with the bytes of files in their places."""
+    views = iter(data)
+    values = [
+        (name, bytes(next(views)) if is_file(entry) else entry)
+        for name, entry in entries_of(located)
+    ]
+    if isinstance(located, Part):
+        return values[0][1]
+    if isinstance(located, Mapping):
+        return dict(values)
+    return tuple(value for _, value in values)
+
+
+def split(data: memoryview, sizes: list[int]) -> tuple[memoryview, ...]:
+    """The bytes of each part of a sample."""
+    ends = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
+    return tuple(data[first:end] for first, end in itertools.pairwise(ends))
+
+
+class PartsTransform:
+    """What is done to each part of a sample that has no decode() of its own.
+
+    Args:
+        given: In the shape of what locate() gives: a foreload transform, which decodes a picture,
+            `MaskOf` such a part, a function of the bytes, or None, which leaves an entry as it is.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self._functions: dict[Any, Callable[[Any], Any]] = {}
+        self._chains: dict[Any, tuple[transforms.Compose, bool]] = {}  # and whether it is a mask
+        masks: dict[Any, MaskOf] = {}
+        for name, step in entries_of(given):
+            if isinstance(step, MaskOf):
+                masks[name] = step
+            elif step is not None:
+                chain = transforms.native(step)
+                if chain is not None:
+                    self._chains[name] = (chain, False)
+                elif callable(step):
+                    self._functions[name] = step
+                else:
+                    raise TypeError(
+                        f"the transform of part {name!r} is {step!r}: give foreload.transforms, "
+                        "foreload.MaskOf, a function of the bytes, or None"
+                    )
+        for name, mask in masks.items():
+            if mask.part not in self._chains:
+                raise ValueError(
+                    f"part {name!r} is {mask!r}, but part {mask.part!r} has no transform of "
+                    "foreload.transforms: give it one"
+                )
+            self._chains[name] = (self._chains[mask.part][0], True)
+        self._compile()
+        self.random = any(compiled.random for compiled in self._compiled.values())
+
+    def _compile(self) -> None:
+        self._compiled = {name: chain.compile() for name, (chain, _) in self._chains.items()}
+        for name, (_, mask) in self._chains.items():
+            if mask:
+                self._compiled[name] = self._compiled[name].for_masks()
+
+    def __call__(self, sample: Any, key: Key) -> Any:
+        """The finished sample. All parts draw the same random numbers."""
+        values = [(name, self._made(name, value, key)) for name, value in entries_of(sample)]
+        if isinstance(sample, Mapping):
+            return dict(values)
+        return tuple(value for _, value in values)
+
+    def _made(self, name: Any, value: Any, key: Key) -> Any:
+        if name in self._functions:
+            return self._functions[name](value)
+        if name not in self._chains:
+            return value
+        compiled = self._compiled[name]
+        image = tensor(compiled.run(value, *key), compiled.dtype == "bfloat16")
+        return channels_first(image) if self._chains[name][0].channels_last else image
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_compiled"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._compile()
