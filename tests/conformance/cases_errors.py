@@ -200,7 +200,7 @@ def a_worker_that_exits(make):
 @topic.same()
 def what_cannot_be_pickled_comes_from_no_worker(make):
     given = outcome(
-        lambda: list(make(Items(1, lambda i: lambda: i), num_workers=1, collate_fn=list, timeout=5))
+        lambda: list(make(Items(1, lambda i: lambda: i), num_workers=1, collate_fn=list, timeout=1))
     )
     return type(given).__name__
 
