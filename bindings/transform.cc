@@ -122,7 +122,7 @@ py::array run(const Transform& transform, const py::buffer& data, uint64_t seed,
   const std::span file(static_cast<const std::byte*>(info.ptr),
                        static_cast<size_t>(info.size * info.itemsize));
   auto sample = std::make_unique<Transform::Sample>(compute([&](SignalWatch&) {
-    Scratch scratch;
+    thread_local Scratch scratch;  // kept, as each thread of a loader keeps its own
     return transform.run(file, SampleKey{seed, epoch, position}, scratch);
   }));
   std::byte* bytes = sample->bytes.data();

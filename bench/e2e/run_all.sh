@@ -36,12 +36,17 @@ pack() {
   local lib=/usr/lib/x86_64-linux-gnu header library
   rm -rf "$carry"
   mkdir -p "$carry/include" "$carry/lib/cmake" "$carry/bin"
-  for header in liburing liburing.h tl xxhash.h xxh3.h fmt nlohmann CLI hwy turbojpeg.h; do
+  for header in liburing liburing.h tl xxhash.h xxh3.h fmt nlohmann CLI libdeflate.h webp zlib.h zconf.h \
+    ucp ucs uct ucm openssl x86_64-linux-gnu/openssl; do
     if [ -e "/usr/include/$header" ]; then cp -rL "/usr/include/$header" "$carry/include/"; fi
   done
-  for library in liburing.a liburing.so.2 libhwy.a libturbojpeg.a libfuse3.so.3; do
+  for library in liburing.a liburing.so.2 libfuse3.so.3 libdeflate.so libdeflate.so.0 libwebp.so libwebp.so.7 \
+    libwebpdemux.so libwebpdemux.so.2; do
     if [ -e "$lib/$library" ]; then cp -L "$lib/$library" "$carry/lib/"; fi
   done
+  # Of each MPI its headers, wherever they are here.
+  cp -rL $lib/openmpi/include "$carry/openmpi"
+  cp -rL /usr/include/x86_64-linux-gnu/mpich "$carry/mpich"
   # What find_package() wants to know about three header-only libraries.
   local name
   for name in fmt:fmt::fmt-header-only nlohmann_json:nlohmann_json::nlohmann_json CLI11:CLI11::CLI11; do
@@ -73,7 +78,8 @@ configure() {
 }
 
 build() {
-  local found=("-DCMAKE_INCLUDE_PATH=$carry/include" "-DCMAKE_LIBRARY_PATH=$carry/lib")
+  local found=("-DCMAKE_INCLUDE_PATH=$carry/include" "-DCMAKE_LIBRARY_PATH=$carry/lib"
+    "-DFORELOAD_OPENMPI_INCLUDE=$carry/openmpi" "-DFORELOAD_MPICH_INCLUDE=$carry/mpich")
   if ! configure "${found[@]}" >"$work/cmake.log" 2>&1; then
     local name
     for name in fmt nlohmann_json CLI11; do found+=("-D${name}_DIR=$carry/lib/cmake/$name"); done

@@ -20,14 +20,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
-from datasets import Dataset as HuggingFace
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from foreload._iteration import Iteration
-from foreload._list_core import ListCore
-from foreload._ranks import Ranks
-from foreload._rows import rows_of
-from foreload._samplers import OrderSampler
+import foreload
 
 # Batches that were made while others had their turn, and are not counted.
 MADE_AHEAD = 10
@@ -76,6 +71,8 @@ def memmap(folder: Path) -> Case:
 
 def hugging_face(folder: Path) -> Case:
     """Tokens, a mask and a label, in the format of torch."""
+    from datasets import Dataset as HuggingFace
+
     random = np.random.default_rng(0)
     tokens = random.integers(0, 30_000, (20_000, 128))
     dataset = HuggingFace.from_dict(
@@ -105,15 +102,9 @@ CASES: dict[str, Callable[[Path], Case]] = {
 
 def foreload_batches(dataset: Any, batch_size: int) -> Iterator[Any]:
     """Epoch after epoch."""
-    maker = rows_of(dataset)
-    assert maker is not None
-    ranks = Ranks(0, 1, 1, "nobody")
-    order = OrderSampler(len(maker), "torch", 0, ranks, "repeat", Iteration())
-    core = ListCore(maker, order, batch_size, drop_last=True)
+    loader = foreload.DataLoader(dataset, batch_size, shuffle=True, seed=0, drop_last=True)
     while True:
-        batch = core.next()
-        if batch is not None:
-            yield batch.made
+        yield from loader
 
 
 def torch_batches(dataset: Any, batch_size: int, workers: int) -> Iterator[Any]:

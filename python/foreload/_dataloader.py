@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 from foreload import _core
+from foreload._accelerate import Prepared, adopt, lead_past
 from foreload._arguments import Bytes, maybe_whole, path_of, whole
 from foreload._batches import BatchMaker
 from foreload._budgets import Disk
@@ -23,6 +24,7 @@ from foreload._datasets import samples_of
 from foreload._delivery import Delivery, Run
 from foreload._device import DeviceFeed, pinned_memory
 from foreload._engine_feed import Core
+from foreload._fabric import lead_past_counting
 from foreload._folder_dataset import FolderDataset
 from foreload._iteration import Iteration, Place
 from foreload._iterator import LoaderIterator
@@ -39,7 +41,7 @@ from foreload._ranks import find_ranks
 from foreload._reading_lists import ReadingLists
 from foreload._rows import RowMaker
 from foreload._run_log import RunLog, run_file_of
-from foreload._samplers import OrderSampler, batches_of
+from foreload._samplers import OrderSampler, batches_of, order_sampler
 from foreload._state import Identity, load_state, read_state, save_state, write_state
 from foreload._stream_core import StreamCore
 from foreload._streams import has_state
@@ -249,7 +251,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         core: Core
         give_back: Callable[[], object] = bool
         if samples.blobs is not None or samples.makes_itself:
-            own = OrderSampler(samples.count or 0, kind, self.seed, ranks, pad, self._iteration)
+            own = order_sampler(samples.count or 0, kind, self.seed, ranks, pad, self._iteration)
             core = core_of(
                 PythonData(
                     samples,
@@ -300,7 +302,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 if self._feed is not None:
                     self._feed.reserve(pinned_memory, compiled, unit)
             core, give_back = open_engine(settings, ranks, cache, joining)
-            own = OrderSampler(core.samples, kind, self.seed, ranks, pad, self._iteration)
+            own = order_sampler(core.samples, kind, self.seed, ranks, pad, self._iteration)
         self._core = core
         self._give_back = weakref.finalize(self, give_back)
         if self._feed is not None:
@@ -330,6 +332,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         self._stream_length: int | None = None  # as the loop was told
         self._latest: Run | None = None  # the iteration that was started last
         self._failed_batches = 0
+        self._delivered = 0  # batches that loops got
+        self._prepared: Prepared | None = None  # by Accelerate
         self._waits = WaitWatch()
         self._witness = Witness(
             core,
@@ -348,6 +352,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             dataset = FolderDataset(samples.folder, os.fsdecode(core.root), core.index, one)
         self._keep_arguments(given | {"dataset": dataset}, own)
         _open.add(self)
+        lead_past()
 
     def _keep_arguments(self, given: dict[str, Any], own: OrderSampler) -> None:
         """What trainers look at, and make a loader from again."""
@@ -382,6 +387,19 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         """How worker processes are started, as it was given."""
         return self._context
 
+    use_stateful_dataloader = True  # Accelerate keeps the state in its checkpoints
+
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """Accelerate keeps a loader as it is that says so, and says so to what it has prepared."""
+        return True
+
+    @_is_accelerate_prepared.setter
+    def _is_accelerate_prepared(self, value: bool) -> None:
+        if self._prepared is None:
+            adopt(self)
+        lead_past()
+
     def __len__(self) -> int:
         if not self._samples.stream:
             return len(self._lists)
@@ -389,6 +407,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         return batches_of(length, self._lists.batch_size, self.drop_last)
 
     def __iter__(self) -> LoaderIterator:
+        lead_past()
         return LoaderIterator(self)
 
     def _check_beginning(self) -> None:
@@ -467,6 +486,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next iteration goes on where the state was taken, on any number of ranks."""
+        lead_past_counting()
         place = read_state(self._identity(), state)
         share = state.get("gpu_share", 0)
         if self._feed is not None and self._feed.decoding is not None:
@@ -503,7 +523,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         found: dict[str, Any] = json.loads(core.stats_json())
         found |= json.loads(core.start_json())
         found |= {"epoch": place.epoch, "consumed": place.consumed, "threads": self.num_workers}
-        found["failed_batches"] = self._failed_batches
+        found["delivered"], found["failed_batches"] = self._delivered, self._failed_batches
         if self._pipeline is not None:
             found["transform_seconds"] = self._pipeline.seconds
         if self._pipeline is not None or self._feed is not None:

@@ -86,14 +86,15 @@ class Delivery:
         self._waiting: weakref.WeakSet[Run] = weakref.WeakSet()  # have batches that are ready
         self.own_seconds = 0.0  # that the loop's thread spent on putting batches together
 
-    def begin(self, place: Place) -> Run:
-        """An iteration that begins there."""
+    def begin(self, place: Place, skip: int = 0) -> Run:
+        """An iteration that begins there, or so many batches later."""
         if self._epochs is not None and place.epoch >= self._epochs:
             raise RuntimeError(
                 f"epoch {place.epoch} is beyond epochs={self._epochs}: give more epochs, or leave "
                 "epochs out"
             )
         run = Run(self._lists.reading(place))
+        run.taken = skip if run.reading.batches is None else min(skip, run.reading.batches)
         self._bring(run)
         return run
 

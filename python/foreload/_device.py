@@ -295,9 +295,10 @@ class DeviceFeed:
         if not self._skip or not good:
             place, what = bad[0]
             self.restart()
+            remedy = "remove them, or take larger batches" if self._skip else "set on_error='skip'"
+            all_bad = "All samples of its batch are bad: " if self._skip else "Check the file, or "
             self._failed = ValueError(
-                f"cannot decode {self._called(sent, place)}: {what}. Check the file, or set "
-                "on_error='skip'."
+                f"cannot decode {self._called(sent, place)}: {what}. {all_bad}{remedy}."
             )
             raise self._failed
         for place in places:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from foreload._accelerate import Loop
 from foreload._delivery import Run
 from foreload._iteration import Place
 from foreload._run_log import samples_in
@@ -15,14 +16,20 @@ if TYPE_CHECKING:
 
 
 class LoaderIterator:
-    """Begins with the first next(), not before. It has a place of its own: others do not end it."""
+    """Begins with the first next(), not before. It has a place of its own: others do not end it.
 
-    def __init__(self, loader: DataLoader) -> None:
+    Args:
+        loader: The loader.
+        skip: Batches of the epoch to leave out, unless a state was loaded that says where to begin.
+    """
+
+    def __init__(self, loader: DataLoader, skip: int = 0) -> None:
         self._loader = loader
         self._turn: int | None = None
         self._run: Run | None = None
-        self._received = 0
+        self._received = skip
         self._over = False
+        self._loop: Loop | None = None  # as Accelerate sees it
         self._length = loader._stream_length  # what the loop was told before
 
     def __iter__(self) -> LoaderIterator:
@@ -46,7 +53,8 @@ class LoaderIterator:
             if self._newest:
                 samples = 1 if loader._single else samples_in(received[0])
                 loader._log.batch(loader, loader._waits.now() - asked, samples)
-            return received[0]
+            loader._delivered += 1
+            return received[0] if loader._prepared is None else self._placed(run, received[0])
 
     @property
     def _newest(self) -> bool:
@@ -56,8 +64,12 @@ class LoaderIterator:
         loader = self._loader
         loader._check_beginning()
         loader._draw_as_torch()
-        run = self._run = loader._delivery.begin(loader._iteration.upcoming)  # may fail: no trace
+        upcoming = loader._iteration.upcoming
+        skip = 0 if upcoming.consumed else self._received
+        run = self._run = loader._delivery.begin(upcoming, skip)  # may fail: no trace
+        self._received = run.taken
         self._turn = loader._iteration.begin()
+        loader._iteration.received(self._turn, loader._lists.consumed(run.reading, run.taken))
         loader._latest = run
         loader._waits.begin(asked)
         loader._witness.begin_epoch()
@@ -82,6 +94,19 @@ class LoaderIterator:
             self._count(run)
         return received
 
+    def _placed(self, run: Run, batch: Any) -> Any:
+        """A batch of a loader that Accelerate has prepared."""
+        loader = self._loader
+        assert loader._prepared is not None
+        assert self._turn is not None
+        if self._loop is None:
+            self._loop = Loop(loader, run.reading)
+        last = self._received == run.reading.batches
+        self._loop.gives(last)
+        if last:  # a checkpoint that is taken now goes on with the next epoch
+            loader._iteration.ended(self._turn)
+        return loader._prepared.placed(batch)
+
     def _count(self, run: Run) -> None:
         """The loop gets a batch, or the error that it is."""
         loader = self._loader
@@ -104,6 +129,8 @@ class LoaderIterator:
         loader._delivery.end(run)
         assert self._turn is not None
         loader._iteration.ended(self._turn)
+        if self._loop is not None:
+            self._loop.end()
         if newest:
             loader._waits.end()
             loader._log.end(loader)

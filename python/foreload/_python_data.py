@@ -62,7 +62,7 @@ def _maker(data: PythonData) -> Maker:
     if samples.blobs is not None:
         return BlobMaker(samples.blobs, samples.count or 0)
     rows = None if data.collate_fn is not None else rows_of(samples.dataset, data.single)
-    if rows is not None:
+    if rows is not None and (rows.native or type(samples.dataset) is dict):
         return rows
     dataset = with_rows(samples.dataset)
     if data.workers == 0:

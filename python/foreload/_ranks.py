@@ -66,4 +66,8 @@ def find_ranks(
     torch = _from_torch()
     if torch is not None:
         return _with_local(*torch, "torch.distributed", environment)
+    if "RANK" not in environment and "NODE_RANK" in environment and "LOCAL_RANK" in environment:
+        # A process that Lightning started: it says the rank when it makes torch.distributed ready,
+        # and lets a loader be made again that was made before.
+        return Ranks(0, 1, 1, "nobody")
     return _from_environment(environment)

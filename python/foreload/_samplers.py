@@ -13,18 +13,18 @@ from foreload import _core
 from foreload._arguments import whole
 from foreload._iteration import Iteration
 from foreload._ranks import Ranks
-from foreload._torch_base import SamplerBase
+from foreload._torch_base import InOrderSampler, RankSampler, ShuffleSampler
 
 Integers = npt.NDArray[np.int64]
 Sampled = npt.NDArray[Any]  # numbers of samples, or whatever a sampler gives to a data set
 Lists = tuple[Sampled, Integers]  # samples, and where batches end
 
 
-class OrderSampler(SamplerBase):  # type: ignore[misc]
+class OrderSampler:
     """The order that the loader follows, for whoever asks for `loader.sampler`.
 
-    It is a DistributedSampler of torch's: iterating over it gives this rank's samples of the coming
-    epoch, and `set_epoch` chooses that epoch.
+    Iterating over it gives this rank's samples of the coming epoch, and `set_epoch` chooses that
+    epoch, as with torch's DistributedSampler.
     """
 
     def __init__(
@@ -81,6 +81,31 @@ class OrderSampler(SamplerBase):  # type: ignore[misc]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.indices(self.epoch).tolist())
+
+
+# Trainers look at the class. With several ranks they must see that samples are shared out already;
+# a loader that was made for one rank may be made again for several.
+
+
+class _Shared(OrderSampler, RankSampler):  # type: ignore[misc]
+    pass
+
+
+class _Shuffled(OrderSampler, ShuffleSampler):  # type: ignore[misc]
+    pass
+
+
+class _InOrder(OrderSampler, InOrderSampler):  # type: ignore[misc]
+    pass
+
+
+def order_sampler(
+    samples: int, kind: str, seed: int, ranks: Ranks, pad: str, iteration: Iteration
+) -> OrderSampler:
+    """An OrderSampler that is also what torch's loader would have there."""
+    alone = _InOrder if kind == "sequential" else _Shuffled
+    chosen = _Shared if ranks.count > 1 else alone
+    return chosen(samples, kind, seed, ranks, pad, iteration)
 
 
 def batches_of(length: int, batch_size: int, drop_last: bool) -> int:

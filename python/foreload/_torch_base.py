@@ -14,15 +14,20 @@ from foreload._collate import HAVE_TORCH
 Sample = TypeVar("Sample", covariant=True)
 
 LoaderBase: Any = Generic[Sample]  # type: ignore[index]
-SamplerBase: Any = object
 DatasetBase: Any = object
+# What torch's loader has as its sampler: with several ranks, with shuffle, without.
+RankSampler: Any = object
+ShuffleSampler: Any = object
+InOrderSampler: Any = object
 
 if HAVE_TORCH:
-    from torch.utils.data import DataLoader, Dataset
+    from torch.utils.data import DataLoader, Dataset, RandomSampler, SequentialSampler
     from torch.utils.data.distributed import DistributedSampler
 
     LoaderBase = DataLoader[Sample]
-    SamplerBase, DatasetBase = DistributedSampler, Dataset
+    DatasetBase = Dataset
+    RankSampler, ShuffleSampler = DistributedSampler, RandomSampler
+    InOrderSampler = SequentialSampler
 
 
 def batches_by(sampler: Any, batch_size: int | None, drop_last: bool) -> Any:

@@ -57,7 +57,9 @@ quietly zlib env -C "$libraries/zlib" ./configure --static --prefix="$prefix"
 quietly zlib make -C "$libraries/zlib" -j "$jobs" libz.a
 quietly zlib make -C "$libraries/zlib" install
 cp "$libraries/zlib/LICENSE" "$prefix/licenses/zlib.txt"
-scripts/wheel/debian_source.sh "$debian_suite" libdeflate "$deflate_origin" "$deflate_sha256" "$libraries/deflate"
+build/wheel/tools/bin/python scripts/wheel/fetch_sdist.py "$deflate_sdist" "$deflate_sha256" build/wheel/download
+tar -xzf "build/wheel/download/$deflate_sdist" -C "$libraries"
+mv "$libraries/$deflate_folder" "$libraries/deflate"
 with_cmake deflate "$libraries/deflate" -DLIBDEFLATE_BUILD_SHARED_LIB=OFF -DLIBDEFLATE_BUILD_GZIP=OFF \
   -DLIBDEFLATE_COMPRESSION_SUPPORT=OFF
 cp "$libraries/deflate/COPYING" "$prefix/licenses/libdeflate.txt"

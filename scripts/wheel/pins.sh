@@ -11,14 +11,16 @@ platform=manylinux_2_28_x86_64
 jpeg_sdist=simplejpeg-1.9.0.tar.gz
 jpeg_sha256=5ac7d9489eeb812c2e7ea5c283994a29d9fefdfe5ed7b86c09d485e0dd366689
 jpeg_folder=simplejpeg-1.9.0/lib/libjpeg-turbo-3.1.2
+# libdeflate likewise.
+deflate_sdist=deflate-0.9.0.tar.gz
+deflate_sha256=962e0a6f1ea3a94b900a8ea0ce138fa92bfcbafda5b86367104a259ffcd3462b
+deflate_folder=deflate-0.9.0/libdeflate
 
 # Source packages of a stable suite of Debian: the original sources are fixed here; Debian's patches
 # come on top, with security fixes of today, and apt checks their signature.
 debian_suite=trixie
 zlib_origin=zlib_1.3.dfsg+really1.3.1.orig.tar.gz
 zlib_sha256=60dd315c07f616887caa029408308a018ace66e3d142726a97db164b3b8f69fb
-deflate_origin=libdeflate_1.23.orig.tar.gz
-deflate_sha256=1ab18349b9fb0ce8a0ca4116bded725be7dcbfa709e19f6f983d99df1fb8b25f
 webp_origin=libwebp_1.5.0.orig.tar.gz
 webp_sha256=7d6fab70cf844bf6769077bd5d7a74893f8ffd4dfb42861745750c63c2a5c92c
 uring_origin=liburing_2.9.orig.tar.gz

@@ -11,6 +11,7 @@ namespace foreload {
 namespace {
 
 TEST(DecoderTest, ContentDecidesTheFormat) {
+  EXPECT_EQ(format_of(corpus_file("lossy.webp")), ImageFormat::webp);
   EXPECT_EQ(format_of(corpus_file("really_a_png.jpg")), ImageFormat::png);
   EXPECT_EQ(format_of(corpus_file("really_a_jpeg.png")), ImageFormat::jpeg);
   EXPECT_EQ(format_of(corpus_file("text.jpg")), ImageFormat::other);

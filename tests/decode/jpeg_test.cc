@@ -116,6 +116,46 @@ TEST_P(JpegRegionTest, EqualsFullDecodeOfArithmeticCoding) {
   check({.arithmetic = true});
 }
 
+// What libjpeg makes of a file without any help of ours.
+std::vector<uint8_t> of_libjpeg(std::span<const std::byte> file) {
+  jpeg_decompress_struct info;
+  jpeg_error_mgr errors;
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+  jpeg_read_header(&info, TRUE);
+  info.out_color_space = JCS_RGB;
+  jpeg_start_decompress(&info);
+  const size_t row = size_t{info.output_width} * static_cast<size_t>(info.output_components);
+  std::vector<uint8_t> pixels(row * info.output_height);
+  while (info.output_scanline < info.output_height) {
+    JSAMPROW rows[] = {pixels.data() + row * info.output_scanline};
+    jpeg_read_scanlines(&info, rows, 1);
+  }
+  jpeg_finish_decompress(&info);
+  jpeg_destroy_decompress(&info);
+  return pixels;
+}
+
+// Our own reader of scans takes no part in what it is compared with.
+TEST_P(JpegRegionTest, ProgressiveEqualsLibjpeg) {
+  if (GetParam().channels == 4) return;  // converted; the corpus has some
+  for (const int quality : {5, 75, 95, 100}) {
+    for (const unsigned restart : {0u, 1u, 5u}) {
+      const Bytes file = make_jpeg({.width = 131,
+                                    .height = 97,
+                                    .channels = GetParam().channels,
+                                    .sampling = GetParam().sampling,
+                                    .progressive = true,
+                                    .restart_blocks = restart,
+                                    .quality = quality});
+      const auto pixels = decode_all(file);
+      ASSERT_TRUE(pixels) << pixels.error().message;
+      EXPECT_EQ(pixels->bytes, of_libjpeg(file)) << quality << ", restart " << restart;
+    }
+  }
+}
+
 // The same over many more sizes.
 class JpegRegionSoak : public JpegRegionTest {};
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import real_torchvision  # noqa: F401 - lightning imports torchvision, which may need help
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

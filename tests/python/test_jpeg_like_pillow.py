@@ -33,7 +33,7 @@ def of_pillow(data, upright=False):
 
 def of_foreload(data, transform=WHOLE):
     try:
-        return transform.run(data, 0, 0, 0)
+        return transform.run(data, 0, 0, 0).transpose(1, 2, 0)
     except ValueError:
         return None
 
@@ -117,7 +117,7 @@ def test_what_an_old_libjpeg_cannot_do_needs_pillow(name, monkeypatch):
     monkeypatch.setattr(_images, "HAVE_PILLOW", False)
     data = (DATA / name).read_bytes()
     try:
-        found = WHOLE.run(data, 0, 0, 0)
+        found = WHOLE.run(data, 0, 0, 0).transpose(1, 2, 0)
     except ValueError as error:
         assert "libjpeg-turbo 3" in str(error)  # noqa: PT017
         assert "pip install pillow" in str(error)  # noqa: PT017

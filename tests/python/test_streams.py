@@ -361,6 +361,8 @@ def test_errors_are_raised_and_end_that_stream(make, workers):
             if batch is None:
                 break
             batches.append(batch.tolist() if torch.is_tensor(batch) else batch.made.tolist())
+    if workers:
+        loader._shutdown_workers()  # left to the collector, it takes seconds
     assert mine == theirs
     assert any("KeyError" in b if workers else "number" in b for b in mine if isinstance(b, str))
 

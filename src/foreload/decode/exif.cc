@@ -147,7 +147,7 @@ Result<int> exif_orientation(std::span<const std::byte> block) {
   if (text.empty()) return 0;
   if (text.size() < 8 || std::ranges::find(kHeads, text.substr(0, 4)) == kHeads.end()) {
     return fail(ErrorKind::invalid,
-                "EXIF metadata that is not TIFF; remove it, or decode without the orientation");
+                "EXIF metadata that is not TIFF; remove it, or set exif_orientation=False");
   }
   return first_directory_orientation({block.last(text.size()), text[0] == 'M'});
 }

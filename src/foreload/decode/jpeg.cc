@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/decode/jpeg.h"
 
-#include <jpeglib.h>
-
 #include <algorithm>
 #include <array>
 #include <csetjmp>
@@ -10,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -18,17 +17,16 @@
 
 #include "foreload/decode/colors.h"
 #include "foreload/decode/jpeg_huffman.h"
-
-// The place where libjpeg keeps its Huffman decoder is not part of its public interface; Debian and
-// others ship the header that shows it. Without it libjpeg decodes alone, with the same result.
-#if __has_include(<jpegint.h>)
-#include <jpegint.h>
-#define FORELOAD_OWN_HUFFMAN 1
-#else
-#define FORELOAD_OWN_HUFFMAN 0
-#endif
+#include "foreload/decode/jpeg_inside.h"
+#include "foreload/decode/jpeg_scan.h"
 
 namespace foreload {
+
+// What our own readers keep from image to image.
+struct JpegTables {
+  HuffmanTables huffman;
+  JpegBlocks blocks;  // of progressive images
+};
 
 // How the blocks of a block group (MCU) are read by ourselves.
 struct BlockGroups {
@@ -59,6 +57,11 @@ struct JpegDecompression {
   jpeg_source_mgr source;
   std::jmp_buf failed;
   BlockGroups groups;
+  JpegScans scans;
+  jpeg_progress_mgr progress;
+  bool own_scans = false;  // `scans` is in use, and libjpeg's own functions are here:
+  decltype(jpeg_memory_mgr::request_virt_barray) request_blocks;
+  decltype(jpeg_memory_mgr::access_virt_barray) access_blocks;
   bool own_huffman = false;  // `groups` is in use
   bool all_rows = false;     // were read; what is missing behind them, nobody misses
   bool truncated = false;    // why it was left
@@ -84,7 +87,7 @@ struct JpegRequest {
   Region region;
   unsigned shrink;
   bool rough;
-  HuffmanTables* tables;
+  JpegTables* tables;
   // Everything is read, in the order in which Pillow has libjpeg read it. Otherwise what is not
   // needed is left out, which is good for intact files.
   bool like_pillow;
@@ -155,16 +158,76 @@ size_t tables_not_ours(const Tables& ours, const Pointers& all) {
   return count;
 }
 
+// Gives libjpeg its own functions back.
+void end_own_scans(JpegDecompression& d) {
+  if (!std::exchange(d.own_scans, false)) return;
+  d.info.mem->request_virt_barray = d.request_blocks;
+  d.info.mem->access_virt_barray = d.access_blocks;
+}
+
 // Ready for the next file.
 void close(JpegDecompression& d) {
   constexpr size_t kMostTables = 1000;  // a quarter of a megabyte
   if (d.info.mem == nullptr) return;
+  end_own_scans(d);
   d.tables_of_its_own += tables_not_ours(d.quantization, d.info.quant_tbl_ptrs) +
                          tables_not_ours(d.dc, d.info.dc_huff_tbl_ptrs) +
                          tables_not_ours(d.ac, d.info.ac_huff_tbl_ptrs);
   if (d.tables_of_its_own <= kMostTables) return jpeg_abort_decompress(&d.info);
   jpeg_destroy_decompress(&d.info);
   d.tables_of_its_own = 0;
+}
+
+int read_own_scan(jpeg_decompress_struct* info) {
+  JpegDecompression& d = decompression_of(reinterpret_cast<jpeg_common_struct*>(info));
+  if (d.errors.num_warnings > 0 || !d.scans.read(*info)) leave_with(d, "damaged data");
+  return JPEG_SCAN_COMPLETED;
+}
+
+// libjpeg reads all scans of a progressive file inside jpeg_start_decompress(). It reports progress
+// before the first one, which is the moment to put our own function in the place of its.
+void take_over_at_first_progress(jpeg_common_struct* common) {
+  auto* const info = reinterpret_cast<jpeg_decompress_struct*>(common);
+  info->progress = nullptr;
+  JpegScans::take_over(*info, read_own_scan);
+}
+
+jvirt_barray_ptr request_own_blocks(jpeg_common_struct* common, int /*pool*/, boolean /*zero*/,
+                                    JDIMENSION width, JDIMENSION /*rows*/, JDIMENSION /*access*/) {
+  JpegDecompression& d = decompression_of(common);
+  jvirt_barray_ptr const array = d.scans.request(width);
+  if (array == nullptr) leave_with(d, "two headers that contradict each other");
+  return array;
+}
+
+JBLOCKARRAY access_own_blocks(jpeg_common_struct* /*common*/, jvirt_barray_ptr array,
+                              JDIMENSION first, JDIMENSION /*rows*/, boolean /*writable*/) {
+  return JpegScans::access(array, first);
+}
+
+void prepare_own_scans(JpegDecompression& d, const JpegRequest& request) {
+  // Pixels depend on colours around them, which may lie in the next block group.
+  constexpr uint32_t kAround = 16;
+  const auto groups = [&request, kAround](uint32_t begin, uint32_t length, int factor) {
+    const uint32_t first = begin * request.shrink;
+    const uint32_t last = (begin + length) * request.shrink + kAround;
+    const uint32_t size = static_cast<uint32_t>(factor) * uint32_t{DCTSIZE};
+    return std::pair{(first - std::min(first, uint32_t{kAround})) / size, last / size + 1};
+  };
+  const Region& region = request.region;
+  const auto [left, right] = groups(region.x, region.width, d.info.max_h_samp_factor);
+  const auto [top, bottom] = groups(region.y, region.height, d.info.max_v_samp_factor);
+  try {
+    d.scans.prepare(d.info, {left, top, right, bottom}, request.tables->huffman,
+                    request.tables->blocks);
+  } catch (const std::bad_alloc&) {
+    return;  // libjpeg says so in its own way, or finds what it needs
+  }
+  d.own_scans = true;
+  d.request_blocks = std::exchange(d.info.mem->request_virt_barray, request_own_blocks);
+  d.access_blocks = std::exchange(d.info.mem->access_virt_barray, access_own_blocks);
+  d.progress.progress_monitor = take_over_at_first_progress;
+  d.info.progress = &d.progress;
 }
 
 void open(JpegDecompression& d, const JpegRequest& request) {
@@ -205,13 +268,18 @@ void open(JpegDecompression& d, const JpegRequest& request) {
   d.info.scale_denom = request.shrink;
   d.info.dct_method = JDCT_ISLOW;
   d.info.do_fancy_upsampling = TRUE;
+  d.info.progress = nullptr;
+  if (d.info.progressive_mode && !d.info.arith_code && !request.like_pillow &&
+      JpegScans::possible()) {
+    prepare_own_scans(d, request);
+  }
   jpeg_start_decompress(&d.info);
   if (d.info.output_width != request.size.width || d.info.output_height != request.size.height) {
     leave_with(d, "two headers that contradict each other");
   }
 }
 
-#if FORELOAD_OWN_HUFFMAN
+#if FORELOAD_JPEG_INSIDE
 // Stands in for libjpeg's function of this name. `blocks` is null for a group that is skipped.
 boolean decode_mcu(jpeg_decompress_struct* info, JBLOCKROW* blocks) {
   JpegDecompression& d = decompression_of(reinterpret_cast<jpeg_common_struct*>(info));
@@ -436,6 +504,7 @@ void read_jpeg_region(JpegDecompression& d, const JpegRequest& request, PixelBuf
                       Scratch& scratch) {
   open(d, request);
   const bool guesses = guesses_coefficients(d.info);
+  if (guesses && d.own_scans) leave_with(d, "missing scans");
   if (guesses && kOldLibrary) {
     d.incomplete = true;
     leave_with(d, "");
@@ -443,7 +512,7 @@ void read_jpeg_region(JpegDecompression& d, const JpegRequest& request, PixelBuf
   out.reset({request.region.width, request.region.height}, request.mode == ColorMode::grey ? 1 : 3);
   if (request.like_pillow) return read_whole(d, request, out, scratch);
   if (!jpeg_has_multiple_scans(&d.info)) d.errors.num_warnings = 0;
-  take_over_huffman(d, *request.tables, request.rough);
+  take_over_huffman(d, request.tables->huffman, request.rough);
   if (guesses) {
     read_whole(d, request, out, scratch);
   } else {
@@ -471,6 +540,12 @@ tl::unexpected<Error> too_old(std::string_view kind) {
               fmt::format("{}, which libjpeg-turbo 3 or Pillow must decode", kind));
 }
 
+// Large images are rare, and what they need must not stay with every thread for ever.
+void give_up_if_large(JpegBlocks& blocks) {
+  constexpr size_t kMostBytes = size_t{32} << 20;
+  if (blocks.coefficients.capacity() * sizeof(int16_t) > kMostBytes) blocks = {};
+}
+
 uint32_t shrunk_side(uint32_t side, unsigned shrink) {
   return (side + shrink - 1) / shrink;
 }
@@ -481,7 +556,7 @@ Result<void> decode_jpeg(std::span<const std::byte> file, const ImageHeader& hea
                          const DecodeOptions& options, const Region& region, unsigned shrink,
                          PixelBuffer& out, Scratch& scratch) {
   if (header.lossless && kOldLibrary) return too_old("a lossless JPEG image");
-  if (scratch.huffman == nullptr) scratch.huffman = std::make_shared<HuffmanTables>();
+  if (scratch.tables == nullptr) scratch.tables = std::make_shared<JpegTables>();
   if (scratch.jpeg == nullptr) {
     scratch.jpeg.reset(new JpegDecompression, [](JpegDecompression* d) {
       if (d->info.mem != nullptr) jpeg_destroy_decompress(&d->info);
@@ -496,7 +571,7 @@ Result<void> decode_jpeg(std::span<const std::byte> file, const ImageHeader& hea
       .region = region,
       .shrink = shrink,
       .rough = options.rough,
-      .tables = scratch.huffman.get(),
+      .tables = scratch.tables.get(),
       .like_pillow = header.lossless};
   for (;;) {
     d.info.err = jpeg_std_error(&d.errors);
@@ -505,6 +580,7 @@ Result<void> decode_jpeg(std::span<const std::byte> file, const ImageHeader& hea
     d.errors.emit_message = count_warning;
     const bool done = attempt_jpeg(d, request, out, scratch);
     close(d);
+    give_up_if_large(scratch.tables->blocks);
     if (done) return {};
     if (d.incomplete) return too_old("a progressive JPEG image without its last scans");
     if (std::exchange(request.like_pillow, true)) break;

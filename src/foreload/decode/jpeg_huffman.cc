@@ -6,42 +6,7 @@
 #include <cstring>
 #include <utility>
 
-// A call that is left would force the reader's state out of registers, which costs a tenth of the
-// whole time.
-#define FORELOAD_INLINE [[gnu::always_inline]] inline
-
 namespace foreload {
-namespace {
-
-constexpr uint8_t kEndOfBlock = 64;
-
-// Natural place of the n-th coefficient of the zigzag.
-constexpr std::array<uint8_t, 64> kNaturalPlaces = [] {
-  std::array<uint8_t, 64> places{};
-  int x = 0, y = 0;
-  for (size_t i = 0; i < 64; ++i) {
-    places[i] = static_cast<uint8_t>(y * 8 + x);
-    const bool up = (x + y) % 2 == 0;
-    if (up ? x == 7 : y == 7) {
-      (up ? y : x) += 1;
-    } else if (up ? y == 0 : x == 0) {
-      (up ? x : y) += 1;
-    } else {
-      x += up ? 1 : -1;
-      y += up ? -1 : 1;
-    }
-  }
-  return places;
-}();
-static_assert(kNaturalPlaces[1] == 1 && kNaturalPlaces[2] == 8 && kNaturalPlaces[63] == 63);
-
-// Numbers of `size` bits stand for those whose highest bit is set, and for their negatives.
-constexpr int signed_value(uint32_t bits, unsigned size) {
-  const bool negative = size > 0 && (bits >> (size - 1)) == 0;
-  return static_cast<int>(bits) - (negative ? (1 << size) - 1 : 0);
-}
-
-}  // namespace
 
 void HuffmanTable::assign(std::span<const uint8_t, 17> bits,
                           std::span<const uint8_t, 256> symbols) {
@@ -62,7 +27,9 @@ void HuffmanTable::assign(std::span<const uint8_t, 17> bits,
                   .zeros = static_cast<uint8_t>(size == 0 && run < 15 ? kEndOfBlock : run),
                   .drop = static_cast<uint8_t>(whole ? length + size : length | kPartial)};
       for (uint32_t rest = 0; rest < 1u << left; ++rest) {
-        if (whole) {
+        if (entry.zeros == kEndOfBlock) {
+          entry.value = static_cast<int16_t>(run);
+        } else if (whole) {
           entry.value = static_cast<int16_t>(signed_value(rest >> (left - size), size));
         }
         if (const size_t at = (code << left | rest); at < entries_.size()) entries_[at] = entry;
@@ -96,71 +63,13 @@ void HuffmanTable::prepare_skipping() {
   }
 }
 
-FORELOAD_INLINE void HuffmanReader::refill_slowly() {
-  if (have_ < 0) return;
-  // The quick way may have left bits of the next byte behind the counted ones.
-  if (have_ < 64) window_ &= have_ == 0 ? 0 : ~uint64_t{0} << (64 - have_);
-  while (have_ <= 56 && !at_marker_ && next_ < end_) {
-    const uint8_t byte = *next_;
-    if (byte == 0xFF) {
-      if (end_ - next_ < 2 || next_[1] != 0) {
-        at_marker_ = true;
-        return;
-      }
-      ++next_;
-    }
-    ++next_;
-    window_ |= uint64_t{byte} << (56 - have_);
-    have_ += 8;
-  }
-}
-
-FORELOAD_INLINE void HuffmanReader::refill() {
-  // The longest code and value have 31 bits.
-  if (have_ >= 32) [[likely]]
-    return;
-  if (end_ - next_ >= 8 && !at_marker_) [[likely]] {
-    uint64_t word;
-    std::memcpy(&word, next_, sizeof word);
-    if constexpr (std::endian::native == std::endian::little) word = __builtin_bswap64(word);
-    const bool has_ff = ((~word - 0x0101010101010101u) & word & 0x8080808080808080u) != 0;
-    if (!has_ff) [[likely]] {
-      window_ |= word >> have_;
-      const int bytes = (63 - have_) / 8;
-      next_ += bytes;
-      have_ += bytes * 8;
-      // Bits of a byte that is not counted yet are there already, and come again as the same.
-      return;
-    }
-  }
-  refill_slowly();
-}
-
-FORELOAD_INLINE int HuffmanReader::value_of(unsigned size) {
-  if (size == 0) return 0;
-  const auto bits = static_cast<uint32_t>(peek(size));
-  drop(size);
-  return signed_value(bits, size);
-}
-
-FORELOAD_INLINE int HuffmanReader::long_symbol(const HuffmanTable& table) {
-  for (unsigned length = HuffmanTable::kLookup + 1; length <= 16; ++length) {
-    const auto code = static_cast<uint32_t>(peek(length));
-    if (code >= table.first_beyond_[length]) continue;
-    const int64_t index = int64_t{code} + table.offset_[length];
-    if (index < 0 || index >= 256) return -1;
-    drop(length);
-    return table.symbols_[static_cast<size_t>(index)];
-  }
-  return -1;
-}
-
 template <bool kWhole>
 FORELOAD_INLINE bool HuffmanReader::read(const HuffmanTable& dc, const HuffmanTable& ac,
                                          unsigned wanted, int16_t* block) {
   using Entry = HuffmanTable::Entry;
   constexpr uint8_t kPartial = HuffmanTable::kPartial;
-  HuffmanReader r = *this;  // in registers
+  constexpr uint8_t kEndOfBlock = HuffmanTable::kEndOfBlock;
+  JpegBits r = bits_;  // in registers
   r.refill();
   const Entry first = dc.entries_[r.peek(HuffmanTable::kLookup)];
   if (first.drop < kPartial) {
@@ -169,12 +78,12 @@ FORELOAD_INLINE bool HuffmanReader::read(const HuffmanTable& dc, const HuffmanTa
   } else {
     auto size = static_cast<unsigned>(first.value);
     if (first.drop == kPartial) {
-      const int symbol = r.long_symbol(dc);
+      const int symbol = dc.take_long_symbol(r);
       if (symbol < 0) return false;
       size = static_cast<unsigned>(symbol) & 15;
     }
     r.drop(first.drop % kPartial);
-    block[0] = static_cast<int16_t>(r.value_of(size));
+    block[0] = static_cast<int16_t>(r.take_value(size));
   }
   for (unsigned k = 1; k < 64; ++k) {
     r.refill();
@@ -204,7 +113,7 @@ FORELOAD_INLINE bool HuffmanReader::read(const HuffmanTable& dc, const HuffmanTa
     unsigned zeros = entry.zeros;
     auto size = static_cast<unsigned>(entry.value);
     if (entry.drop == kPartial) {
-      const int symbol = r.long_symbol(ac);
+      const int symbol = ac.take_long_symbol(r);
       if (symbol < 0) return false;
       size = static_cast<unsigned>(symbol) & 15;
       zeros = static_cast<unsigned>(symbol) >> 4;
@@ -213,10 +122,10 @@ FORELOAD_INLINE bool HuffmanReader::read(const HuffmanTable& dc, const HuffmanTa
     r.drop(entry.drop % kPartial);
     k += zeros;
     if (k > 63) return false;
-    block[kNaturalPlaces[k]] = static_cast<int16_t>(r.value_of(size));
+    block[kNaturalPlaces[k]] = static_cast<int16_t>(r.take_value(size));
   }
-  if (r.have_ < 0) return false;
-  *this = r;
+  if (r.overdrawn()) return false;
+  bits_ = r;
   return true;
 }
 

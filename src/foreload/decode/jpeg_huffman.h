@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <span>
 
+#include "foreload/decode/jpeg_bits.h"
+
 namespace foreload {
 
 // The tables of one file; building them is skipped where the next file has the same.
@@ -27,16 +29,19 @@ class HuffmanTable {
 
  private:
   friend class HuffmanReader;
-  // The next kLookup bits say: how many bits to drop, how many zeros to pass (64: the block ends),
-  // and the value after them. Where the value's bits are not all among them, kPartial is added to
-  // `drop` and `value` says how many follow; where not even the code is, `drop` is kPartial. Small,
-  // so that all tables stay in the first cache beside the pixels.
+  friend class ProgressiveReader;
+  // The next kLookup bits say: how many bits to drop, how many zeros to pass (64: the block ends,
+  // and the value is the symbol's other half), and the value after them. Where the value's bits are
+  // not all among them, kPartial is added to `drop` and `value` says how many follow; where not
+  // even the code is, `drop` is kPartial. Small, so that all tables stay in the first cache beside
+  // the pixels.
   struct Entry {
     int16_t value;
     uint8_t zeros;
     uint8_t drop;
   };
   static constexpr uint8_t kPartial = 0x80;
+  static constexpr uint8_t kEndOfBlock = 64;
   static constexpr unsigned kLookup = 10;
 
   // Where values are of no interest: what all the whole symbols among the next kSkipLookup bits
@@ -47,6 +52,19 @@ class HuffmanTable {
   };
   static constexpr uint8_t kEnds = 0x80;
   static constexpr unsigned kSkipLookup = 11;
+
+  // Takes a symbol whose code is longer than kLookup bits; -1 for none.
+  FORELOAD_INLINE int take_long_symbol(JpegBits& bits) const {
+    for (unsigned length = kLookup + 1; length <= 16; ++length) {
+      const uint32_t code = bits.peek(length);
+      if (code >= first_beyond_[length]) continue;
+      const int64_t index = int64_t{code} + offset_[length];
+      if (index < 0 || index >= 256) return -1;
+      bits.drop(length);
+      return symbols_[static_cast<size_t>(index)];
+    }
+    return -1;
+  }
 
   std::array<Entry, 1 << kLookup> entries_{};
   std::array<Skip, 1 << kSkipLookup> skips_{};
@@ -67,11 +85,10 @@ class HuffmanReader {
  public:
   HuffmanReader() = default;
   // `data`: entropy-coded, with whatever follows it.
-  explicit HuffmanReader(std::span<const uint8_t> data)
-      : next_(data.data()), end_(data.data() + data.size()) {}
+  explicit HuffmanReader(std::span<const uint8_t> data) : bits_(data) {}
 
-  // What has not been taken into the window yet; no marker lies before it.
-  std::span<const uint8_t> rest() const { return {next_, end_}; }
+  // What has not been looked at yet; no marker lies before it.
+  std::span<const uint8_t> rest() const { return bits_.rest(); }
 
   // Writes the coefficients that are not zero to their natural places and the difference to the
   // earlier DC coefficient to the first. Returns false for data out of the ordinary.
@@ -84,22 +101,8 @@ class HuffmanReader {
  private:
   template <bool kWhole>
   bool read(const HuffmanTable& dc, const HuffmanTable& ac, unsigned wanted, int16_t* block);
-  void refill();
-  void refill_slowly();
-  uint64_t peek(unsigned bits) const { return window_ >> (64 - bits); }
-  void drop(unsigned bits) {
-    window_ <<= bits;
-    have_ -= static_cast<int>(bits);
-  }
-  int value_of(unsigned size);
-  // -1 for no symbol.
-  int long_symbol(const HuffmanTable& table);
 
-  const uint8_t* next_ = nullptr;
-  const uint8_t* end_ = nullptr;
-  uint64_t window_ = 0;  // the next bits, highest first; zeros after them
-  int have_ = 0;         // how many; below 0 once more were dropped than there were
-  bool at_marker_ = false;
+  JpegBits bits_;
 };
 
 }  // namespace foreload

@@ -12,8 +12,8 @@
 
 namespace foreload {
 
-struct HuffmanTables;
 struct JpegDecompression;
+struct JpegTables;
 
 struct ImageSize {
   uint32_t width = 0;
@@ -75,10 +75,10 @@ class PixelBuffer {
 // What one thread needs to decode and transform.
 struct Scratch {
   PixelBuffer decoded;
-  PixelBuffer other;           // results of steps, in turn with `decoded`
-  PixelBuffer stored;          // an image as its file has it, before it is turned upright
-  std::vector<uint8_t> bytes;  // rows as a decoder gives them, before they are converted
-  std::shared_ptr<HuffmanTables> huffman;   // of the last JPEG image; none before the first
+  PixelBuffer other;                   // results of steps, in turn with `decoded`
+  PixelBuffer stored;                  // an image as its file has it, before it is turned upright
+  std::vector<uint8_t> bytes;          // rows as a decoder gives them, before they are converted
+  std::shared_ptr<JpegTables> tables;  // of the last JPEG image; none before the first
   std::shared_ptr<JpegDecompression> jpeg;  // likewise
   std::vector<int32_t> coefficients;
   std::vector<uint32_t> bounds;

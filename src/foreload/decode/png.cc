@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -72,31 +73,37 @@ tl::unexpected<Error> png_corrupt(std::string_view what) {
               fmt::format("corrupt PNG image: {}; copy it again, or save it anew", what));
 }
 
-// All pieces in a row: in the file, where they lie so, or copied to `memory`.
-Result<Bytes> gather_pieces(PngChunks& chunks, std::vector<std::byte>& memory) {
+// All pixel data in a row: in the file, where it lies so, or copied to the end of `memory`, behind
+// `before` bytes. Nothing if the file ends in it.
+std::optional<Bytes> gather_pieces(PngChunks& chunks, size_t before, std::vector<uint8_t>& memory) {
   Bytes all;
+  bool copied = false;
   while (true) {
-    FORELOAD_TRY(const Bytes piece, chunks.next_piece());
-    if (piece.empty()) return all;
-    if (all.empty()) {
-      all = piece;
-    } else if (memory.empty() && all.data() + all.size() == piece.data()) {
-      all = {all.data(), all.size() + piece.size()};
-    } else {
-      if (memory.empty()) memory.assign(all.begin(), all.end());
-      memory.insert(memory.end(), piece.begin(), piece.end());
-      all = memory;
+    const auto piece = chunks.next_piece();
+    if (!piece || chunks.cut_short()) return std::nullopt;
+    if (piece->empty()) break;
+    if (!copied && (all.empty() || all.data() + all.size() == piece->data())) {
+      all = {all.empty() ? piece->data() : all.data(), all.size() + piece->size()};
+      continue;
     }
+    const size_t needed = before + all.size() + piece->size();
+    if (memory.size() < needed) memory.resize(std::max(needed, before + chunks.file_bytes()));
+    uint8_t* const to = memory.data() + before;
+    if (!copied) std::memcpy(to, all.data(), all.size());
+    std::memcpy(to + all.size(), piece->data(), piece->size());
+    copied = true;
+    all = std::as_bytes(std::span(to, all.size() + piece->size()));
   }
+  return all;
 }
 
 // Inflates a sound image in one go: exactly `size` bytes with the right checksum.
 bool inflate_at_once(PngChunks& chunks, size_t size, std::vector<uint8_t>& rows) {
   constexpr size_t kMostGrowth = 1032;  // of deflated data
-  std::vector<std::byte> memory;
-  const auto compressed = gather_pieces(chunks, memory);
-  if (!compressed || chunks.cut_short() || size / kMostGrowth > compressed->size()) return false;
+  if (size / kMostGrowth > chunks.file_bytes()) return false;
   if (rows.size() < size + kAfterRows) rows.resize(size + kAfterRows);
+  const auto compressed = gather_pieces(chunks, size + kAfterRows, rows);
+  if (!compressed) return false;
   const std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> decompressor(
       libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
   return decompressor != nullptr &&

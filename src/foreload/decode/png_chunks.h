@@ -62,6 +62,7 @@ class PngChunks {
   // where a chunk is damaged in a way that Pillow does not forgive.
   Result<void> close();
 
+  size_t file_bytes() const { return file_.size(); }
   // As of open().
   ImageSize size() const { return size_; }
   const PngLayout& layout() const { return layout_; }

@@ -60,33 +60,35 @@ WebpSide inside_frame(uint32_t begin, uint32_t length, uint32_t frame, uint32_t 
   return {limited(begin), limited(begin + length)};
 }
 
-// The first pixel to decode so that all from `wanted` on are what they are in the whole: colours
-// are stored for two by two pixels, and made smooth with those of the neighbours.
-uint32_t with_margin(uint32_t wanted) {
+// What to decode of a frame's side so that the wanted pixels are what they are in the whole:
+// colours are stored for two by two pixels, and made smooth with those of the neighbours. Never
+// empty.
+WebpSide with_margins(const WebpSide& wanted, uint32_t length) {
   constexpr uint32_t kMargin = 2;
-  return (wanted - std::min(wanted, kMargin)) & ~1u;
+  const uint32_t begin = std::min(wanted.begin, length - 1);
+  const uint32_t end = std::max(wanted.end, begin + 1);
+  return {(begin - std::min(begin, kMargin)) & ~1u, std::min(end + kMargin, length)};
 }
 
-// Decodes the part of a frame from (x, y) on, up to the column `right` and down to the last row.
-Result<PixelView> decode_frame(const WebpFrame& frame, uint32_t x, uint32_t y, uint32_t right,
-                               uint32_t channels, std::vector<uint8_t>& memory) {
+Result<PixelView> decode_part(const WebpFrame& frame, const Region& part, uint32_t channels,
+                              std::vector<uint8_t>& memory) {
   WebPDecoderConfig config;
   if (WebPInitDecoderConfig(&config) == 0)
     return fail(ErrorKind::invalid, "libwebp is not the version that foreload was built with");
-  const ImageSize size{right - x, frame.place.height - y};
-  const size_t stride = size_t{size.width} * channels;
-  const size_t needed = stride * size.height;
+  const size_t stride = size_t{part.width} * channels;
+  const size_t needed = stride * part.height;
   if (memory.size() < needed) memory.resize(needed);
   config.options.use_cropping = 1;
-  config.options.crop_left = static_cast<int>(x);
-  config.options.crop_top = static_cast<int>(y);
-  config.options.crop_width = static_cast<int>(size.width);
-  config.options.crop_height = static_cast<int>(size.height);
+  config.options.crop_left = static_cast<int>(part.x);
+  config.options.crop_top = static_cast<int>(part.y);
+  config.options.crop_width = static_cast<int>(part.width);
+  config.options.crop_height = static_cast<int>(part.height);
   config.output.colorspace = channels == 4 ? MODE_RGBA : MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA = {memory.data(), static_cast<int>(stride), needed};
   const VP8StatusCode status = WebPDecode(frame.data.data(), frame.data.size(), &config);
-  if (status == VP8_STATUS_OK) return PixelView{memory.data(), size, channels, stride};
+  if (status == VP8_STATUS_OK)
+    return PixelView{memory.data(), {part.width, part.height}, channels, stride};
   if (status == VP8_STATUS_OUT_OF_MEMORY)
     return fail(ErrorKind::invalid, "no memory for a WebP image");
   return fail(ErrorKind::invalid,
@@ -148,11 +150,11 @@ Result<void> decode_webp(std::span<const std::byte> file, const DecodeOptions& o
       WebPGetFeatures(data.bytes, data.size, &features) == VP8_STATUS_OK && features.has_alpha == 0;
   const WebpSide columns = inside_frame(region.x, region.width, frame.place.x, frame.place.width);
   const WebpSide rows = inside_frame(region.y, region.height, frame.place.y, frame.place.height);
-  const uint32_t x = with_margin(std::min(columns.begin, frame.place.width - 1));
-  const uint32_t y = with_margin(std::min(rows.begin, frame.place.height - 1));
-  const uint32_t right = std::min(std::max(columns.end, x + 1) + 2, frame.place.width);
+  const auto [x, right] = with_margins(columns, frame.place.width);
+  const auto [y, bottom] = with_margins(rows, frame.place.height);
   const uint32_t channels = options.mode == ColorMode::rgba ? 4 : 3;
-  FORELOAD_TRY(const PixelView decoded, decode_frame(frame, x, y, right, channels, scratch.bytes));
+  FORELOAD_TRY(const PixelView decoded,
+               decode_part(frame, {x, y, right - x, bottom - y}, channels, scratch.bytes));
 
   const uint32_t made = channels_of(options.mode);
   out.reset({region.width, region.height}, made);

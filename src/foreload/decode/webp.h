@@ -19,8 +19,8 @@ bool is_webp(std::span<const std::byte> file);
 
 Result<ImageHeader> read_webp_header(std::span<const std::byte> file, bool orientation);
 
-// Columns and rows before the region are not made colours of; below it everything is decoded, so
-// that damage is noticed where Pillow notices it. REQUIRES: the region lies inside, and not wide.
+// Rows below the region are not decoded: a file that is too short is refused all the same, other
+// damage there goes unnoticed. REQUIRES: the region lies inside, and not wide.
 Result<void> decode_webp(std::span<const std::byte> file, const DecodeOptions& options,
                          const Region& region, PixelBuffer& out, Scratch& scratch);
 

@@ -20,8 +20,12 @@ using Clock = std::chrono::steady_clock;
 // enough to share a batch among hands.
 constexpr size_t kMemoryReadsPerJob = 16;
 
-const char* remedy_for(ReadEnd end) {
-  switch (end) {
+const char* remedy_for(const action::Fail& fail) {
+  if (fail.skipping) {
+    return "All samples of its batch are bad, so that none can take its place: remove them, or "
+           "take larger batches.";
+  }
+  switch (fail.end) {
     case ReadEnd::changed:
       return "List the data set again (revalidate), or set on_error='skip'.";
     case ReadEnd::permanent:
@@ -370,7 +374,7 @@ void Engine::carry(action::Fail& a) {
   if (a.end == ReadEnd::undecodable) {
     message =
         fmt::format("cannot decode sample {} ({}): {}. {}", a.sample, name_of_sample(a.sample),
-                    open_.at(a.place.batch).undecoded[a.place.index], remedy_for(a.end));
+                    open_.at(a.place.batch).undecoded[a.place.index], remedy_for(a));
   } else {
     const auto found = last_error_.find(a.sample);
     message = fmt::format(
@@ -378,7 +382,7 @@ void Engine::carry(action::Fail& a) {
         a.sample, name_of_sample(a.sample),
         found == last_error_.end() ? "it cannot be read" : found->second, a.tries,
         a.tries == 1 ? "try" : "tries", std::chrono::duration<double>(a.since_first_try).count(),
-        remedy_for(a.end));
+        remedy_for(a));
   }
   failures_.emplace(a.place.batch, Error{ErrorKind::unreadable, std::move(message)});
 }

@@ -83,6 +83,7 @@ struct Fail {
   ReadEnd end;
   unsigned tries;
   RunTime since_first_try;
+  bool skipping = false;  // bad samples are left out, but all of this batch are bad
 };
 // A sample could not be had and is left out, as the user wished.
 struct Skip {

@@ -346,7 +346,8 @@ void Policy::mark_bad(BatchPlace place, ReadEnd end, unsigned tries, RunTime sin
     actions.push_back(action::Skip{entry.sample, place, end});
   } else if (!batch.failed) {
     batch.failed = true;
-    actions.push_back(action::Fail{entry.sample, place, end, tries, since});
+    actions.push_back(
+        action::Fail{entry.sample, place, end, tries, since, settings_.skip_bad_samples});
   }
 }
 

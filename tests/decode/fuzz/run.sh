@@ -22,7 +22,7 @@ command -v "$clang" >/dev/null || {
 mkdir -p "$folder"
 
 # Objects newer than every source are used again.
-decoders=(colors decoder exif jpeg jpeg_header jpeg_huffman npy pixels png png_chunks png_colors png_filters upright webp)
+decoders=(colors decoder exif jpeg jpeg_header jpeg_huffman jpeg_progressive jpeg_scan npy pixels png png_chunks png_colors png_filters upright webp)
 sources=("${decoders[@]/#/$decode/}" "$here"/{jpeg,png,webp,npy}_fuzz)
 newest=$(find "$decode" src/foreload/base "$here" -name '*.h' -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
 compile() {  # source without its ending
