@@ -289,11 +289,15 @@ def a_text_as_data_set(make):
     assert outcome(lambda: make.kind("no such folder")).kind is not None
 
 
+_folders = []  # that go away in the end
+
+
 def images(transform=None):
     """torchvision's ImageFolder of a few files."""
     from real_torchvision import torchvision
 
-    folder = Path(tempfile.mkdtemp(prefix="conformance"))
+    _folders.append(tempfile.TemporaryDirectory(prefix="conformance"))
+    folder = Path(_folders[-1].name)
     for number in range(5):
         target = folder / f"class{number % 2}" / f"{number}.png"
         target.parent.mkdir(exist_ok=True)
