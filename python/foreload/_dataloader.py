@@ -425,8 +425,9 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
     def _draw_as_torch(self) -> None:
         """torch's DataLoader draws a seed for its workers when an iteration begins. A sampler that
-        uses the same generator has the same order only if that is drawn here, too."""
-        if self._lists.sampler is None or not HAVE_TORCH:
+        uses the same generator has the same order only if that is drawn here, too. What goes on in
+        the middle of an epoch puts generators back to where they were."""
+        if self._lists.sampler is None or self._iteration.upcoming.consumed > 0 or not HAVE_TORCH:
             return
         if self._seed_is_fresh:  # drawn from the generator when the loader was made
             self._seed_is_fresh = False

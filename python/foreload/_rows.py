@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foreload import _core
-from foreload._collate import default_convert
+from foreload._collate import default_collate, default_convert
 from foreload._list_core import Wanted
 from foreload._row_columns import (
     Column,
@@ -31,6 +31,7 @@ from foreload._row_columns import (
     is_array,
     is_tensor,
 )
+from foreload._samplers import Sampled
 
 Integers = npt.NDArray[np.int64]
 
@@ -110,7 +111,10 @@ class RowMaker:
         return self._sample(index)
 
     def of(
-        self, indices: Sequence[int] | Integers, parts: Callable[[], Iterable[Any]] = tuple
+        self,
+        indices: Sequence[int] | Integers,
+        sample: Callable[[Any], Any] | None = None,
+        parts: Callable[[], Iterable[Any]] = tuple,
     ) -> RowMaker:
         """The same data set with these samples of it alone."""
         chosen = np.asarray(indices, dtype=np.int64)
@@ -118,7 +122,7 @@ class RowMaker:
         return RowMaker(
             self._columns,
             self._put_together,
-            lambda index: self._sample(int(chosen[index])),
+            sample or (lambda index: self._sample(int(chosen[index]))),
             self._single,
             chosen if self._mapping is None else self._mapping[chosen],
             lambda: (*self._parts(), *parts()),
@@ -149,20 +153,33 @@ class RowMaker:
 
     def submit(self, wanted: Wanted) -> Any:
         """Begin to gather; the ticket is what came of that."""
-        rows = wanted.indices
-        if self._mapping is not None and not self._single:
-            rows = self._mapping[rows]
-        if self._gatherer is None:
-            return None, rows
+        rows = wanted.indices if wanted.indices.dtype != object else _numbers(wanted.indices)
+        if rows is None or self._single:
+            return None, wanted.indices
         count = len(rows)
         if count > self._sized_for:
             self._size_for(count)
         try:
+            if self._mapping is not None:
+                rows = self._mapping[rows]
+            if self._gatherer is None:
+                return None, rows
             batch = [column.empty(count, self._memory) for column in self._dense]
-            gathered = self._gatherer.submit(rows, [address_of(each) for each in batch], batch)
-        except (ValueError, MemoryError, RuntimeError) as error:  # belongs to this batch
+            addresses = [address_of(each) for each in batch]
+            try:
+                gathered = self._gatherer.submit(rows, addresses, batch)
+            except ValueError as error:  # a row that is not there
+                rows = self._from_the_start(rows, error)
+                gathered = self._gatherer.submit(rows, addresses, batch)
+        except (IndexError, ValueError, MemoryError, RuntimeError) as error:  # of this batch
             return error, rows
         return gathered, rows
+
+    def _from_the_start(self, rows: Integers, error: ValueError) -> Integers:
+        """Rows of which some were counted from the end; IndexError if one is beyond that."""
+        if rows.min() < -self._rows or rows.max() >= self._rows:
+            raise IndexError(str(error)) from None
+        return np.where(rows < 0, rows + self._rows, rows)
 
     def _size_for(self, count: int) -> None:
         self._sized_for = count
@@ -176,7 +193,9 @@ class RowMaker:
         if isinstance(gathered, Exception):
             raise gathered
         if self._single:
-            return self._timed(lambda: default_convert(self._sample(int(rows[0]))))
+            return self._timed(lambda: default_convert(self._sample(rows.tolist()[0])))
+        if rows.dtype == object:  # the data set knows what is meant
+            return self._timed(lambda: default_collate([self._sample(row) for row in rows]))
         dense: list[Any] = gathered.take(seconds) if gathered is not None else []
         if self._picked or self._finishes:
             return self._timed(lambda: self._put_together(self._finished(dense, rows)))
@@ -217,6 +236,23 @@ class RowMaker:
         """End the threads."""
         if self._gatherer is not None:
             self._gatherer.close()
+
+
+def _numbers(indices: Sampled) -> Integers | None:
+    """What a sampler gave, if all are numbers of some kind; None if not."""
+    numbers = [operator.index(one) for one in indices if _is_number(one)]
+    return np.asarray(numbers, dtype=np.int64) if len(numbers) == len(indices) else None
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, int | np.integer):
+        return not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
+    return bool(
+        getattr(value, "shape", None) == ()
+        and hasattr(value, "is_floating_point")  # a tensor
+        and not value.is_floating_point()
+        and str(value.dtype) != "torch.bool"
+    )
 
 
 def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
@@ -283,8 +319,10 @@ def _subset(dataset: Any, single: bool) -> RowMaker | None:
 
     indices = np.asarray(dataset.indices)
     if rows is None or len(indices) == 0:
-        return None if rows is None else rows.of([], parts)
-    return rows.of(indices, parts) if indices.ndim == 1 and indices.dtype.kind in "iu" else None
+        return None if rows is None else rows.of([], dataset.__getitem__, parts)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        return None
+    return rows.of(indices, dataset.__getitem__, parts)
 
 
 class Columns:

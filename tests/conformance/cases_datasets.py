@@ -12,9 +12,11 @@ import torch
 from conformance import Items, SizedStream, Stream, Topic, outcome, warned
 from PIL import Image
 from torch.utils.data import (
+    BatchSampler,
     ChainDataset,
     ConcatDataset,
     IterableDataset,
+    SequentialSampler,
     StackDataset,
     Subset,
     TensorDataset,
@@ -212,7 +214,7 @@ INDICES = {
     "numbers of numpy": list(np.array([4, 0, 1])),
     "tensors": list(torch.tensor([4, 0, 1])),
     "an array": np.array([4, 0, 1]),
-    "bools": [True, False],
+    "slices": [slice(0, 2), slice(4, 6)],
 }
 
 
@@ -224,6 +226,29 @@ def a_TensorDataset_with_a_sampler_of(make, value):
 @topic.same("An IndexError")
 def a_TensorDataset_with_an_index_beyond_it(make):
     return outcome(lambda: list(make(tensors(), 2, sampler=[0, 9])))
+
+
+@topic.same("The recipe of torch's documentation for bulk loading")
+def a_TensorDataset_with_a_BatchSampler_and_batch_size_None(make):
+    sampler = BatchSampler(SequentialSampler(range(7)), 3, False)
+    return [list(make(data, None, sampler=sampler)) for data in (tensors(), torch.arange(7))]
+
+
+@topic.same()
+def a_Subset_of_rows_with_a_BatchSampler_and_batch_size_None(make):
+    sampler = BatchSampler(SequentialSampler(range(4)), 3, False)
+    return list(make(Subset(tensors(), [6, 2, 4, 0]), None, sampler=sampler))
+
+
+@topic.same()
+def a_Subset_of_rows_with_negative_indices(make):
+    return list(make(Subset(tensors(), [-1, 2, -3]), 2, sampler=[-1, 0, -3]))
+
+
+@topic.same("Type, and the next batch comes")
+def a_TensorDataset_goes_on_after_an_index_beyond_it(make):
+    iterator = iter(make(tensors(), 1, sampler=[0, 9, 1]))
+    return [outcome(lambda: next(iterator)) for _ in range(4)]
 
 
 @topic.same()
@@ -264,11 +289,15 @@ def a_text_as_data_set(make):
     assert outcome(lambda: make.kind("no such folder")).kind is not None
 
 
+_folders = []  # that go away in the end
+
+
 def images(transform=None):
     """torchvision's ImageFolder of a few files."""
     from real_torchvision import torchvision
 
-    folder = Path(tempfile.mkdtemp(prefix="conformance"))
+    _folders.append(tempfile.TemporaryDirectory(prefix="conformance"))
+    folder = Path(_folders[-1].name)
     for number in range(5):
         target = folder / f"class{number % 2}" / f"{number}.png"
         target.parent.mkdir(exist_ok=True)

@@ -270,7 +270,7 @@ def an_empty_data_set_with_workers(make):
 @workers.same("A RuntimeError")
 def a_batch_that_takes_longer_than_timeout(make):
     def never(index):
-        threading.Event().wait()
+        threading.Event().wait(1.5)
 
     return outcome(lambda: list(make(Items(1, never), num_workers=1, timeout=0.2)))
 

@@ -389,7 +389,7 @@ def of_a_stream_with_another_number_of_workers(make):
 
 @topic.refused(
     ValueError,
-    "another number of samples",
+    "use the same data set, or start anew",
     "A state of another data set, seed or order is refused, and the error says which of them "
     "differs.",
     "torchdata goes on in the other data set",

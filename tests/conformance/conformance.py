@@ -47,6 +47,9 @@ TOPICS = (
     "states",
 )
 
+# Seconds that torch's loader waits for workers that do not end by themselves.
+torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 1.0
+
 SAME, REFUSED, DIFFERS = "same", "refused", "differs, documented"
 
 

@@ -520,7 +520,7 @@ def test_a_row_that_is_not_there_belongs_to_its_batch() -> None:
     maker = rows_of(np.arange(6).reshape(3, 2))
     assert maker is not None
     bad = maker.submit(Wanted(0, np.array([0, 3]), np.array([0, 3])))
-    with pytest.raises(ValueError, match=r"cannot gather row 3: the data set has rows 0 to 2; "):
+    with pytest.raises(IndexError, match=r"cannot gather row 3: the data set has rows 0 to 2; "):
         maker.take(bad, None)
     assert next(taken(maker, [[2]])).tolist() == [[4, 5]]
 
