@@ -40,6 +40,8 @@ def adopt(loader: DataLoader, prepared: Prepared | None = None) -> None:
     if prepared is None:
         prepared = Prepared(sys.modules["accelerate.state"].PartialState().device)
     loader._prepared = prepared
+    if loader._samples.stream:
+        return
     # What loaders have that Accelerate made.
     order = loader._lists.order
     loader.total_dataset_length = order.samples

@@ -349,6 +349,24 @@ def test_accelerate_state_in_a_loop_that_skips(accelerate, accelerator, images):
     assert samples(again) == order(0, 4)
 
 
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(range(10))
+
+
+def test_accelerate_prepares_a_stream(accelerate, accelerator, tmp_path):
+    loader = accelerator.prepare(foreload.DataLoader(Stream(), 4, num_workers=0))
+    assert accelerator._dataloaders == [loader]
+    assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert delivered(loader) == 3
+    next(iter(loader))
+    accelerator.save_state(tmp_path)
+    again = accelerate.Accelerator(cpu=True)
+    loader = again.prepare(foreload.DataLoader(Stream(), 4, num_workers=0))
+    again.load_state(tmp_path)
+    assert [batch.tolist() for batch in loader] == [[4, 5, 6, 7], [8, 9]]
+
+
 def test_a_loader_that_nobody_prepared_leaves_accelerate_alone(accelerator, images):
     loader = make(images)
     for _ in loader:
