@@ -49,8 +49,6 @@ def samples(loader) -> list[int]:
 
 @pytest.fixture(scope="module")
 def lightning():
-    import real_torchvision  # noqa: F401 - Lightning imports torchvision
-
     return pytest.importorskip("lightning")
 
 
@@ -382,8 +380,6 @@ def test_a_loader_that_nobody_prepared_leaves_accelerate_alone(accelerator, imag
 
 @pytest.fixture(scope="module")
 def hugging_face():
-    import real_torchvision  # noqa: F401 - it imports torchvision
-
     transformers = pytest.importorskip("transformers")
 
     class Model(torch.nn.Module):
