@@ -101,7 +101,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         transform: `foreload.transforms`, torchvision's (they are translated), or a function; by
             default the data set's own. See docs/transforms.md.
         target_transform: Function of the class; by default the data set's own.
-        batch_transform: Function of the whole batch, applied last.
+        batch_transform: Function of the whole batch, applied last; `foreload.transforms.MixUp` and
+            `CutMix` are such. One with a parameter `generator` gets numpy's, seeded for the batch.
         image_type: What a function as transform gets: "pil" (an RGB image), "array" (uint8, HWC)
             or "unchanged" (Pillow's image as it is stored, with alpha or grey of 16 bits).
         epochs: Number of epochs; None goes on for as long as the loop does.

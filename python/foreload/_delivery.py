@@ -21,6 +21,7 @@ from foreload._engine_feed import Core, EngineFeed
 from foreload._iteration import Place
 from foreload._list_core import ListBatch
 from foreload._pipeline import Pipeline
+from foreload._python_transform import sample_generator, takes_generator
 from foreload._ranks import Ranks
 from foreload._reading_lists import Reading, ReadingLists
 
@@ -76,6 +77,7 @@ class Delivery:
         self._pipeline = pipeline
         self._device = device
         self._last = last
+        self._last_is_random = last is not None and takes_generator(last)
         self._pin_memory = pin_memory
         self._ranks = ranks
         self._seed = seed
@@ -160,6 +162,8 @@ class Delivery:
     def _take(self, run: Run, seconds: float | None) -> tuple[Any] | None:
         try:
             received = self._next(seconds)
+            if received is not None and self._last is not None:
+                received = (self._timed(self._last, received[0], **self._random_numbers(run)),)
         except TimeoutError:
             raise
         except BaseException:
@@ -180,7 +184,16 @@ class Delivery:
             if made is None:
                 return None
             result = pinned(made[0]) if self._pin_memory else made[0]
-        return (result if self._last is None else self._timed(self._last, result),)
+        return (result,)
+
+    def _random_numbers(self, run: Run) -> dict[str, Any]:
+        """What a function of whole batches gets that takes a generator: numbers by the place of the
+        batch's first sample in the run alone."""
+        if not self._last_is_random:
+            return {}
+        place = self._lists.consumed(run.reading, run.taken) + self._ranks.rank
+        key = (self._seed, run.reading.place.epoch, place)
+        return {"generator": sample_generator(key, stream=2)}
 
     def _in_host_memory(self, seconds: float | None) -> tuple[Any, Any] | None:
         """The next batch where it was made and the numbers of its samples, None at the end."""
@@ -215,10 +228,10 @@ class Delivery:
         if self._current is run and run.taken == run.reading.batches:
             self.engine.finish(run.reading.place.epoch)
 
-    def _timed(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _timed(self, function: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
         begin = time.perf_counter()
         try:
-            return function(*arguments)
+            return function(*arguments, **more)
         finally:
             self.own_seconds += time.perf_counter() - begin
 

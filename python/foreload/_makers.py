@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import random
 import signal
 import sys
 import threading
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from foreload._calls import seed_generators
 from foreload._python_transform import Key, SampleMaker, Task, sample_generator
 
 Made = tuple[Any, float, float]
@@ -156,22 +156,15 @@ def _end_with_parent() -> None:
 
 def _make_in_process(task: Task) -> tuple[bytes, float, float]:
     assert _maker is not None
-    seeded = seed_globals(task.key)
+    seeded = seed_generators(_word_of(task.key))
     sample, seconds, cpu = _timed(_maker, task)
     if "torch" in sys.modules and not seeded:  # the function has imported it just now
-        seed_globals(task.key)
+        seed_generators(_word_of(task.key))
         sample, seconds, cpu = _timed(_maker, task)
     # torch's own way to send tensors would leave them in shared memory.
     return pickle.dumps(sample, protocol=pickle.HIGHEST_PROTOCOL), seconds, cpu
 
 
-def seed_globals(key: Key) -> bool:
-    """Seed the global random state for one sample: Python's, numpy's, and torch's if it is used,
-    which is the answer."""
-    word = int(sample_generator(key, stream=1).integers(2**63))
-    random.seed(word)
-    np.random.seed(word % 2**32)  # noqa: NPY002 - others use it
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        torch.manual_seed(word)
-    return torch is not None
+def _word_of(key: Key) -> int:
+    """Seeds the global generators for one sample."""
+    return int(sample_generator(key, stream=1).integers(2**63))

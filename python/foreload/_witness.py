@@ -5,14 +5,29 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Protocol
 
 from foreload import _core
 from foreload._delivery import Delivery
 from foreload._device import DeviceFeed
 from foreload._engine_feed import Core
+from foreload._list_core import ListCore
 from foreload._pipeline import Pipeline
+from foreload._stream_core import StreamCore
 from foreload._verdict import Figures
 from foreload._waiting import WaitWatch
+
+
+class Makes(Protocol):
+    """Whoever makes samples in Python."""
+
+    @property
+    def seconds(self) -> float:
+        """That samples took, of all workers together."""
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of these, CPU time."""
 
 
 @dataclass
@@ -33,7 +48,8 @@ class Witness:
         core: The engine.
         delivery: How batches come to the loop.
         waits: What the loop's thread measures.
-        pipeline: Of a Python transform, if there is one, with
+        pipeline: Of a Python transform, if there is one; samples may also be made by the data set
+            itself. Either has
         workers: so many
         in_threads: threads, or processes.
         device: On the way to a device, if there is one.
@@ -53,8 +69,13 @@ class Witness:
         self._delivery = delivery
         self._waits = waits
         self._pipeline = pipeline
-        self._workers = workers
-        self._in_threads = in_threads
+        self._makes: Makes | None = pipeline
+        if isinstance(core, ListCore) and core.maker.finished:
+            self._makes = core.maker
+        elif isinstance(core, StreamCore):
+            self._makes = core
+        self._workers = max(1, workers)
+        self._in_threads = in_threads if pipeline is not None else workers == 0
         self._device = device
         self._at_begin = _Counted()
 
@@ -91,7 +112,7 @@ class Witness:
         figures["skipped_names"] = (
             figures.get("skipped_names", []) + self.skipped_names()[before.skipped_names :]
         )
-        if self._pipeline is not None:
+        if self._makes is not None:
             figures.setdefault("cpus", _core.available_cpus())
             figures["transform_workers"] = self._workers
             figures["transform_in_threads"] = self._in_threads
@@ -108,9 +129,9 @@ class Witness:
             skipped=self.skipped,
             skipped_names=len(self.skipped_names()),
         )
-        if self._pipeline is not None:
-            counted.transform_seconds = self._pipeline.seconds
-            counted.transform_cpu_seconds = self._pipeline.cpu_seconds
+        if self._makes is not None:
+            counted.transform_seconds = self._makes.seconds
+            counted.transform_cpu_seconds = self._makes.cpu_seconds
         return counted
 
     @property

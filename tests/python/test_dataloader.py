@@ -252,3 +252,19 @@ def test_torch_arguments_have_a_meaning_or_an_error(folder):
         loader_of(folder, shuffle=None)
     assert "50 samples" in repr(loader_of(folder))
     assert loader_of(folder).stats()["epoch"] == 0
+
+
+def test_a_batch_transform_gets_random_numbers_of_its_own(folder):
+    """The same for every run and after a resume, others for every batch."""
+    loader = loader_of(folder, batch_transform=lambda batch, generator: generator.integers(2**40))
+    first = [list(loader), list(loader)]
+    assert len({number for epoch in first for number in epoch}) == 14
+    again = loader_of(folder, batch_transform=lambda batch, generator: generator.integers(2**40))
+    iterator = iter(again)
+    assert [next(iterator), next(iterator)] == first[0][:2]
+    later = loader_of(folder, batch_transform=lambda batch, generator: generator.integers(2**40))
+    later.load_state_dict(again.state_dict())
+    assert [list(later), list(later)] == [first[0][2:], first[1]]
+    mixed = loader_of(folder, batch_transform=transforms.MixUp(num_classes=5), return_index=False)
+    _, labels = next(iter(mixed))
+    assert labels.shape == (8, 5)
