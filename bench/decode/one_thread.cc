@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The foreload side of jpeg_beside_pillow.py: makes training samples (RandomResizedCrop to 224, a flip)
+// The foreload side of beside_pillow.py: makes training samples (RandomResizedCrop to 224, a flip)
 // of files, one after the other in one thread. For each line "FILE FIRST COUNT" on standard input
 // it makes those of positions FIRST to FIRST + COUNT - 1 of the file with that number, and answers
 // with the nanoseconds of CPU time, the page faults, and a sum over all pixels.

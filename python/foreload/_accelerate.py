@@ -40,6 +40,8 @@ def adopt(loader: DataLoader, prepared: Prepared | None = None) -> None:
     if prepared is None:
         prepared = Prepared(sys.modules["accelerate.state"].PartialState().device)
     loader._prepared = prepared
+    if loader._samples.stream:
+        return
     # What loaders have that Accelerate made.
     order = loader._lists.order
     loader.total_dataset_length = order.samples
@@ -163,6 +165,7 @@ def lead_past() -> None:
     ) -> Any:
         if not isinstance(data_loader, DataLoader):
             return prepare(self, data_loader, device_placement, *more, **named)
+        _check_ranks(data_loader, self.num_processes)
         placed = self.device_placement if device_placement is None else device_placement
         device = self.device if placed else None
         adopt(data_loader, Prepared(device, bool(self.non_blocking)))
@@ -190,6 +193,15 @@ def lead_past() -> None:
     accelerator.prepare_data_loader = _like(prepare_data_loader, prepare)
     accelerator.gather_for_metrics = _like(gather_for_metrics, gather)
     _lead_past_skipping(sys.modules["accelerate.data_loader"].skip_first_batches)
+
+
+def _check_ranks(loader: DataLoader, processes: int) -> None:
+    ranks = loader._ranks
+    if ranks.count != processes and ranks.found != "arguments" and loader._lists.sampler is None:
+        raise ValueError(
+            f"this DataLoader was made for {ranks.count} ranks, but Accelerate has {processes} "
+            "processes: make the loader after the Accelerator, or give rank= and world_size="
+        )
 
 
 def _like(function: Any, original: Any) -> Any:

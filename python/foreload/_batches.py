@@ -98,7 +98,8 @@ class BatchMaker:
             if self._single or self._collate_fn is not None:
                 return self.collated(list(zip(images, labels, strict=True)), indices.tolist())
             labels = default_collate(labels)
-        images = _stacked(images)
+        if self._chain is not None:
+            images = _stacked(images)
         return [images, labels, tensor(indices)] if self._return_index else [images, labels]
 
     def collated(self, samples: list[Any], indices: list[int]) -> Any:
@@ -139,6 +140,6 @@ class BatchMaker:
 
 def _stacked(images: Any) -> Any:
     """Images of one size as one tensor, as torch's default_collate makes it."""
-    if not isinstance(images, list) or len({getattr(one, "shape", None) for one in images}) > 1:
+    if not isinstance(images, list) or len({one.shape for one in images}) > 1:
         return images
-    return default_collate(images) if hasattr(images[0], "shape") else images
+    return default_collate(images)

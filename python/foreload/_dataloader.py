@@ -389,7 +389,10 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         """How worker processes are started: a context of multiprocessing, or None."""
         return self._context
 
-    use_stateful_dataloader = True  # Accelerate keeps the state in its checkpoints
+    @property
+    def use_stateful_dataloader(self) -> bool:
+        """Whether Accelerate keeps the state in its checkpoints: if one is good for all ranks."""
+        return not self._samples.stream or self._ranks.count == 1
 
     @property
     def _is_accelerate_prepared(self) -> bool:

@@ -12,10 +12,11 @@ from foreload._keywords import suggests_keywords
 
 
 class BatchTransform:
-    """A function of a batch (images, labels) and a numpy generator, for `batch_transform=`.
+    """A function of a batch (images, labels), for `batch_transform=`.
 
-    The loader gives a generator seeded for the batch's place in the run. Labels are numbers of
-    classes, or probabilities with one column for each class; probabilities come out.
+    Random numbers come from `generator`; without one, they follow from torch's global random state,
+    as torchvision's do. Labels are numbers of classes, or probabilities with one column for each
+    class; probabilities come out.
     """
 
     @suggests_keywords
@@ -25,7 +26,7 @@ class BatchTransform:
         self.alpha = float(alpha)
         self.num_classes = num_classes
 
-    def __call__(self, batch: Any, generator: np.random.Generator) -> Any:
+    def __call__(self, batch: Any, generator: np.random.Generator | None = None) -> Any:
         """The batch, mixed: a tuple of images and labels."""
         images, labels = batch
         if images.ndim != 4 or labels.ndim not in (1, 2) or len(images) != len(labels):
@@ -41,6 +42,10 @@ class BatchTransform:
                 f"{type(self).__name__} has num_classes={self.num_classes}, but labels have "
                 f"{labels.shape[-1]} columns: leave num_classes out"
             )
+        if generator is None:
+            import torch
+
+            generator = np.random.default_rng(int(torch.randint(2**63 - 1, ())))
         mixed, share = self._mix(images, generator)
         return mixed, self._mix_labels(labels, share)
 

@@ -66,7 +66,7 @@ def find_ranks(
     torch = _from_torch()
     if torch is not None:
         return _with_local(*torch, "torch.distributed", environment)
-    if "RANK" not in environment and "NODE_RANK" in environment and "LOCAL_RANK" in environment:
+    if "RANK" not in environment and {"WORLD_SIZE", "NODE_RANK", "LOCAL_RANK"} <= set(environment):
         # A process that Lightning started: it says the rank when it makes torch.distributed ready,
         # and lets a loader be made again that was made before.
         return Ranks(0, 1, 1, "nobody")

@@ -656,12 +656,6 @@ class AutoAugment(Step):
         return self._augment(tables.auto_augment(self._given["policy"], self._first_generation))
 
 
-def _chain(transform: Any) -> list[Step]:
-    return (
-        transform.transforms if isinstance(transform, Compose) else Compose([transform]).transforms
-    )
-
-
 class RandomApply(Step):
     """All of the transforms with probability p, or none."""
 
@@ -679,7 +673,7 @@ class RandomChoice(Step):
     def __init__(
         self, transforms: Sequence[Step | Compose], p: Sequence[float] | None = None
     ) -> None:
-        self.transforms = [Compose(_chain(transform)) for transform in transforms]
+        self.transforms = [Compose([transform]) for transform in transforms]
         super().__init__(
             transforms=[[step.to_dict() for step in chain.transforms] for chain in self.transforms],
             p=[1.0] * len(self.transforms) if p is None else _numbers("p", p, len(self.transforms)),
@@ -693,7 +687,7 @@ class RandomOrder(Step):
     """All of the transforms, in random order."""
 
     def __init__(self, transforms: Sequence[Step | Compose]) -> None:
-        self.transforms = [Compose(_chain(transform)) for transform in transforms]
+        self.transforms = [Compose([transform]) for transform in transforms]
         super().__init__(
             transforms=[[step.to_dict() for step in chain.transforms] for chain in self.transforms]
         )

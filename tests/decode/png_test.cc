@@ -61,7 +61,8 @@ TEST(PngTest, EmptyImageIsRefused) {
 }
 
 TEST(PngTest, ImpossibleSizeIsRefused) {
-  EXPECT_EQ(flaw_of(png_of({1u << 31, 1}, 1, {0, 0})), "PNG image that declares an impossible size");
+  EXPECT_EQ(flaw_of(png_of({1u << 31, 1}, 1, {0, 0})),
+            "PNG image that declares an impossible size");
 }
 
 TEST(PngTest, OrientationOfItsExifChunkCounts) {

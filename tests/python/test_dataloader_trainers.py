@@ -10,6 +10,8 @@ test_trainers_on_ranks.py has several processes.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -49,8 +51,6 @@ def samples(loader) -> list[int]:
 
 @pytest.fixture(scope="module")
 def lightning():
-    import real_torchvision  # noqa: F401 - Lightning imports torchvision
-
     return pytest.importorskip("lightning")
 
 
@@ -226,6 +226,43 @@ def test_accelerate_keeps_the_loader(accelerator, images):
     assert (loader.total_batch_size, loader.total_dataset_length) == (BATCH, COUNT)
 
 
+def test_accelerate_places_batches(accelerate, images):
+    from foreload._accelerate import Prepared
+
+    loaders = [make(images) for _ in range(2)]
+    staying = accelerate.Accelerator(cpu=True, device_placement=False)
+    staying.prepare(loaders[0])
+    staying.prepare(loaders[1], device_placement=[True])
+    assert [loader._prepared.device for loader in loaders] == [None, staying.device]
+    moved = Prepared(torch.device("meta")).placed([torch.ones(2), {"labels": torch.ones(1)}])
+    assert (moved[0].device.type, moved[1]["labels"].device.type) == ("meta", "meta")
+
+
+def test_accelerate_refuses_a_loader_for_fewer_ranks(accelerate, images):
+    class Two(accelerate.Accelerator):
+        num_processes = 2
+
+    with pytest.raises(ValueError, match="made for 1 ranks, but Accelerate has 2 processes"):
+        Two(cpu=True).prepare(make(images))
+    shared = make(images, rank=1, world_size=3, transport="none")
+    assert Two(cpu=True).prepare(shared) is shared
+
+
+def test_accelerate_imported_after_the_loader_was_made(images):
+    program = f"""
+import foreload
+loader = foreload.DataLoader({str(images)!r}, 8, epochs=9)
+import accelerate
+accelerator = accelerate.Accelerator(cpu=True)
+assert accelerator.prepare(loader) is loader
+ends = [accelerator.gradient_state.end_of_dataloader for _ in loader]
+assert ends == [False] * 6 + [True], ends
+assert len(accelerate.skip_first_batches(loader, 2)) == 5
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_accelerate_prepares_others_as_before(accelerator):
     plain = torch.utils.data.DataLoader(torch.arange(10), 4)
     prepared = accelerator.prepare(plain)
@@ -349,6 +386,24 @@ def test_accelerate_state_in_a_loop_that_skips(accelerate, accelerator, images):
     assert samples(again) == order(0, 4)
 
 
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(range(10))
+
+
+def test_accelerate_prepares_a_stream(accelerate, accelerator, tmp_path):
+    loader = accelerator.prepare(foreload.DataLoader(Stream(), 4, num_workers=0))
+    assert accelerator._dataloaders == [loader]
+    assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert delivered(loader) == 3
+    next(iter(loader))
+    accelerator.save_state(tmp_path)
+    again = accelerate.Accelerator(cpu=True)
+    loader = again.prepare(foreload.DataLoader(Stream(), 4, num_workers=0))
+    again.load_state(tmp_path)
+    assert [batch.tolist() for batch in loader] == [[4, 5, 6, 7], [8, 9]]
+
+
 def test_a_loader_that_nobody_prepared_leaves_accelerate_alone(accelerator, images):
     loader = make(images)
     for _ in loader:
@@ -364,8 +419,6 @@ def test_a_loader_that_nobody_prepared_leaves_accelerate_alone(accelerator, imag
 
 @pytest.fixture(scope="module")
 def hugging_face():
-    import real_torchvision  # noqa: F401 - it imports torchvision
-
     transformers = pytest.importorskip("transformers")
 
     class Model(torch.nn.Module):

@@ -105,9 +105,15 @@ def training_names(torch, chain) -> dict[str, object]:
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
+    class Classifier(Model):
+        def forward(self, pixel_values, labels):
+            loss = self.training_step((pixel_values, labels), 0)
+            return {"loss": loss, "logits": self.layer(pixel_values.flatten(1))}
+
     model = Model()
     return {
         "model": model,
+        "classifier": Classifier(),
         "optimizer": model.configure_optimizers(),
         "train": foreload.DataLoader("train", 16, shuffle=True, transform=chain),
         "validation": foreload.DataLoader("val", 16, transform=chain),

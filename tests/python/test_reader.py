@@ -167,7 +167,7 @@ def test_interrupt_while_waiting(tmp_path):
         "import signal, foreload\n"
         # Whoever started the tests in the background may have let us ignore it.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        f"reader = foreload.Reader({str(index)!r}, epochs=1, deadline=60)\n"
+        f"reader = foreload.Reader({str(folder)!r}, index={str(index)!r}, deadline=60)\n"
         "print('waiting', flush=True)\n"
         "next(iter(reader))\n"
     )

@@ -655,6 +655,17 @@ def test_mixing_is_torchvisions(of_classes: bool) -> None:
         assert torch.equal(made, other.transform(labels, params))
 
 
+def test_mixing_without_a_generator_follows_torch() -> None:
+    batch = torch.rand(4, 3, 8, 8), torch.arange(4)
+    mix = t.MixUp(num_classes=4)
+    made = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        made.append(mix(batch)[0])
+    assert torch.equal(made[0], made[1])
+    assert not torch.equal(made[0], made[2])
+
+
 def test_mixing_says_what_it_needs() -> None:
     rng = np.random.default_rng(0)
     labels = torch.arange(2)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """foreload.transforms: chains as data. test_torchvision.py compares what they do."""
 
+import io
+
 import numpy as np
 import pytest
 from real_torchvision import v1
@@ -74,6 +76,28 @@ def test_steps_inside_of_others_are_checked():
     both = t.RandomChoice([t.Resize((2, 2)), t.CenterCrop(2)])
     assert t.Compose([both]).compile().shape == (3, 2, 2)
     assert t.Compose([t.FiveCrop(2)]).compile().shape == (5, 3, 2, 2)
+
+
+@pytest.mark.parametrize("p", [0, 1])
+def test_what_is_drawn_does_not_depend_on_what_happened_before(p):
+    pixels = np.arange(900, dtype=np.uint8).reshape(30, 30)
+    file = io.BytesIO()
+    np.save(file, pixels)
+    inner = [t.RandomSolarize(0, p=0.5), t.RandomCrop((30, 30)), t.RandomOrder([t.RandomInvert(0)])]
+    chains = [
+        [t.RandomApply(inner, p=p), t.RandomCrop(8)],
+        [t.RandomChoice([t.Compose(inner), t.Compose([])], p=[p, 1 - p]), t.RandomCrop(8)],
+        [t.RandomEqualize(0)] * 5 + [t.RandomCrop(8)],
+    ]
+    for position in range(10):
+        made = [
+            t.Compose([t.Decode("L"), *steps]).compile().run(file.getvalue(), 3, 0, position)
+            for steps in chains
+        ]
+        # Solarizing turns values round, and moves nothing.
+        crops = [np.minimum(one, 255 - one) for one in made]
+        np.testing.assert_array_equal(crops[0], crops[2])
+        np.testing.assert_array_equal(crops[1], crops[2])
 
 
 def test_only_images_of_8_bits_change_colours():

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads the scans of a progressive file in the place of libjpeg, with the reader of
-// jpeg_progressive.h, into coefficients that are kept from image to image: libjpeg takes memory for
-// those of every image anew, which costs a page fault for each 32 blocks. Scans are read as far
-// down as the region needs; what is below is passed over up to the next marker.
+// jpeg_progressive.h, into coefficients whose memory is kept from image to image. Scans are read as
+// far down as the region needs; what is below is passed over up to the next marker.
 //
 // Only for jpeg.cc. Where libjpeg does not show its insides, possible() is false.
 #pragma once

@@ -37,13 +37,6 @@ double torch_cubic(double x) {
   return 0.0;
 }
 
-using Curve = double (*)(double);
-
-Curve curve_of(Interpolation interpolation, ResizeRule rule) {
-  if (interpolation != Interpolation::bicubic) return triangle;
-  return rule == ResizeRule::torch ? torch_cubic : cubic;
-}
-
 // What Pillow derives once per axis. Boxes are single precision there.
 struct Filter {
   Filter(const Axis& axis, Interpolation interpolation)
@@ -53,7 +46,7 @@ struct Filter {
         widening(std::max(scale, 1.0)),
         support(reach_of(interpolation) * widening),
         input(axis.input),
-        curve(curve_of(interpolation, axis.rule)),
+        is_cubic(interpolation == Interpolation::bicubic),
         rule(axis.rule) {}
 
   double center(uint32_t output) const { return from + (output + 0.5) * scale; }
@@ -75,6 +68,13 @@ struct Filter {
 
   // The weights of an output, before they are normalised, for the inputs of its range; their sum.
   double weigh(uint32_t output, const InputRange& range, double* weights) const {
+    if (!is_cubic) return weigh_by([](double x) { return triangle(x); }, output, range, weights);
+    if (rule == ResizeRule::torch)
+      return weigh_by([](double x) { return torch_cubic(x); }, output, range, weights);
+    return weigh_by([](double x) { return cubic(x); }, output, range, weights);
+  }
+  template <class Curve>
+  double weigh_by(Curve curve, uint32_t output, const InputRange& range, double* weights) const {
     const double middle = center(output);
     const double narrowing = 1.0 / widening;
     double sum = 0;
@@ -90,7 +90,7 @@ struct Filter {
   double widening;
   double support;
   uint32_t input;
-  Curve curve;
+  bool is_cubic;
   ResizeRule rule;
 };
 

@@ -7,10 +7,9 @@
 // - The epoch's key is the first two words, high word first, of philox(key = seed,
 //   counter = (epoch, 0x666f72656c6f6164)).
 // - Block b of step n is philox(key = the epoch's key, counter = (position, n * 2^32 + b)); its
-// four
-//   words make two numbers of 64 bits, high word first. Numbers are used one after the other from
-//   block 0 on. n counts the random steps of a chain from 0, those in RandomApply and
-//   the like after the step that they are in, whether they happen or not.
+//   four words make two numbers of 64 bits, high word first. Numbers are used one after the other
+//   from block 0 on. n counts the random steps of a chain from 0, those in RandomApply and the like
+//   after the step that they are in, whether they happen or not.
 // - unit() is the number's upper 53 bits times 2^-53; uniform(a, b) is a + (b - a) * unit();
 //   below(n) is the upper 64 bits of the 128-bit product of the number and n.
 //

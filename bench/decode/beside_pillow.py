@@ -4,7 +4,7 @@
 Needs the package, and its own program:
     cmake --preset release
     cmake --build --preset release --target one_thread
-    .venv/bin/python bench/decode/jpeg_beside_pillow.py
+    .venv/bin/python bench/decode/beside_pillow.py
 
 Both make the same samples: RandomResizedCrop to 224 with the same crops, and a flip. A round is
 CPU time of one thread; rounds alternate, and the ratio is the median over pairs of rounds. The sums
@@ -16,7 +16,6 @@ import argparse
 import io
 import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -32,7 +31,7 @@ sys.path.insert(0, str(ROOT / "tests" / "decode"))
 from pillow_reference import StepRandom, random_resized_crop_box  # noqa: E402
 
 PROGRAM = ROOT / "build" / "release" / "bench" / "decode" / "one_thread"
-SIZES = [(500, 400), (2000, 1500)]
+SIZES = [(500, 400), (1000, 1500), (2000, 1500)]
 KINDS = {
     "baseline": {"subsampling": 2},
     "baseline 4:4:4": {"subsampling": 0},
@@ -41,23 +40,25 @@ KINDS = {
     "progressive 4:4:4": {"subsampling": 0, "progressive": True},
     "grey": {"mode": "L"},
     "CMYK": {"mode": "CMYK"},
+    "PNG": {"kind": "PNG"},
+    "PNG with alpha": {"kind": "PNG", "mode": "RGBA"},
+    "WebP": {"kind": "WEBP"},
+    "WebP, lossless": {"kind": "WEBP", "lossless": True, "method": 1},
 }
 
 
 def photo(folder: Path, width: int, height: int) -> Image.Image:
     """One that foreload makes, scaled to the size."""
-    beside = Path(sys.executable).with_name("foreload")
-    program = beside if beside.exists() else shutil.which("foreload") or "foreload"
-    command = [program, "make-images", folder, "--count", "1"]
+    command = [ROOT / ".venv" / "bin" / "foreload", "make-images", folder, "--count", "1"]
     command += ["--classes", "1", "--pixels", f"{width}x{height}"]
     subprocess.run(command, check=True, capture_output=True)
     with Image.open(next(folder.rglob("*.jpg"))) as image:
         return image.convert("RGB").resize((width, height), Image.Resampling.BICUBIC)
 
 
-def encoded(image: Image.Image, mode: str = "RGB", **options) -> bytes:
+def encoded(image: Image.Image, mode: str = "RGB", kind: str = "JPEG", **options) -> bytes:
     file = io.BytesIO()
-    image.convert(mode).save(file, "JPEG", quality=90, **options)
+    image.convert(mode).save(file, kind, quality=90, **options)
     return file.getvalue()
 
 
@@ -89,8 +90,9 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", default=list(KINDS))
     options = parser.parse_args()
     allocator = os.environ.get("LD_PRELOAD") or " ".join(os.confstr("CS_GNU_LIBC_VERSION").split())
-    libjpeg = features.version("libjpeg_turbo")
-    print(f"Pillow with libjpeg-turbo {libjpeg}; allocator of both: {allocator}")
+    names = ("libjpeg_turbo", "zlib", "webp")
+    libraries = ", ".join(f"{name} {features.version(name)}" for name in names)
+    print(f"Pillow with {libraries}; allocator of both: {allocator}")
     print(f"{'kind':28} {'KiB':>5} {'foreload':>9} {'Pillow':>9} {'ratio':>6}   page faults")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
