@@ -44,7 +44,7 @@ def offered() -> Iterator[tuple[str, Definition]]:
     tree = parsed("__init__")
     where = {
         alias.asname or alias.name: node.module.removeprefix("foreload.")
-        for node in tree.body
+        for node in ast.walk(tree)  # some are imported when they are asked for
         if isinstance(node, ast.ImportFrom) and node.module != "foreload" and node.module
         for alias in node.names
     }

@@ -60,6 +60,7 @@ from foreload._transform_choice import Chosen, choose_transform, compile_chain
 from foreload._verdict import Notices, judge
 from foreload._waiting import WaitWatch
 from foreload._witness import Witness
+from foreload._workers import context_of
 
 # What may be set after a loader was made; everything else is part of how it was made.
 _FREE = ("timeout", "worker_init_fn", "generator")
@@ -357,7 +358,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
     def _keep_arguments(self, given: dict[str, Any], own: OrderSampler) -> None:
         """What trainers look at, and make a loader from again."""
-        self._context = given.pop("multiprocessing_context")
+        context = given.pop("multiprocessing_context")
+        self._context = context_of(context) if isinstance(context, str) else context
         for name in ("seed", "num_workers", "prefetch_factor", "pin_memory", "batch_size"):
             del given[name]  # set already, as they were understood
         given["sampler"] = given["sampler"] if given["sampler"] is not None else own
@@ -385,7 +387,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
     @property
     def multiprocessing_context(self) -> Any:
-        """How worker processes are started, as it was given."""
+        """How worker processes are started: a context of multiprocessing, or None."""
         return self._context
 
     @property

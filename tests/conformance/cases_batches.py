@@ -172,6 +172,16 @@ def a_collate_fn_that_calls_default_collate(make):
     return [list(make(texts, 2, collate_fn=padded, num_workers=n)) for n in (0, 1)]
 
 
+@topic.same(over={"0 workers": 0, "1 worker": 1})
+def of_a_type_that_the_user_has_registered_with_default_collate(make, value):
+    known = torch.utils.data._utils.collate.default_collate_fn_map
+    known[Record] = lambda batch, *, collate_fn_map=None: sum(one.number for one in batch)
+    try:
+        return list(make(Items(4, lambda i: (Record(i), i)), 2, num_workers=value))
+    finally:
+        del known[Record]
+
+
 @topic.same()
 def collate_fn_is_torch_s_own(make):
     return list(make(Items(4), 2, collate_fn=default_collate)), list(

@@ -318,8 +318,9 @@ def collate_fn_is_the_one_given(make):
 
 
 @attributes.same()
-def multiprocessing_context_is_none_by_default(make):
-    return make(Items(2)).multiprocessing_context
+def multiprocessing_context_is_None_or_a_context(make):
+    with_name = make(Items(2), num_workers=1, multiprocessing_context="fork")
+    return make(Items(2)).multiprocessing_context, type(with_name.multiprocessing_context)
 
 
 @attributes.same(
