@@ -48,7 +48,7 @@ def ran(name: str, data: Path, folder: Path, *environments: dict[str, str]) -> l
     ]
     try:
         for process in started:
-            assert process.end(300) == 0, process.errors
+            assert process.end(900) == 0, process.errors
     finally:
         for process in started:
             process.kill()

@@ -28,7 +28,8 @@ warnings.simplefilter("ignore")
 
 def make(folder: str, **more: Any) -> foreload.DataLoader:
     settings = {"shuffle": True, "seed": SEED, "num_workers": 1, "return_index": True, "epochs": 9}
-    return foreload.DataLoader(folder, BATCH, transform=CHAIN, **settings | more)
+    # On a busy machine one rank may be minutes behind the other.
+    return foreload.DataLoader(folder, BATCH, transform=CHAIN, join_timeout=600, **settings | more)
 
 
 def linear() -> torch.nn.Module:
