@@ -2,6 +2,7 @@
 #include "foreload/loader/dataset.h"
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,8 +11,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <memory>
-
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>

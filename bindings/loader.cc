@@ -311,15 +311,14 @@ void register_loader(py::module_& module) {
                                  names.append(py::bytes(std::string(index.class_name(i))));
                                return names;
                              })
-      .def_property_readonly("root",
-                             [](LoaderCore& core) {
-                               return py::bytes(core.loader().stats().start.root.string());
-                             })
-      .def_property_readonly("index",
-                             [](LoaderCore& core) {  // nobody can change it from Python
-                               return std::const_pointer_cast<DatasetIndex>(
-                                   core.loader().shared_index());
-                             })
+      .def_property_readonly(
+          "root",
+          [](LoaderCore& core) { return py::bytes(core.loader().stats().start.root.string()); })
+      .def_property_readonly(
+          "index",
+          [](LoaderCore& core) {  // nobody can change it from Python
+            return std::const_pointer_cast<DatasetIndex>(core.loader().shared_index());
+          })
       .def("part_sizes",
            [](LoaderCore& core, int64_t sample) {
              const DatasetIndex& index = core.loader().index();
@@ -348,10 +347,10 @@ void register_loader(py::module_& module) {
           [](LoaderCore& core) { return to_json(core.loader().stats().figures); }, without_gil);
   module.def(
       "open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
-      py::arg("ranges"), py::arg("extensions"), py::arg("index"), py::arg("revalidate"), py::arg("rank"),
-      py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"), py::arg("epochs"),
-      py::arg("first_epoch") = 0, py::arg("start") = 0, py::arg("batch_size"), py::arg("drop_last"),
-      py::arg("given_lists") = false, py::arg("memory"), py::arg("disks"),
+      py::arg("ranges"), py::arg("extensions"), py::arg("index"), py::arg("revalidate"),
+      py::arg("rank"), py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"),
+      py::arg("epochs"), py::arg("first_epoch") = 0, py::arg("start") = 0, py::arg("batch_size"),
+      py::arg("drop_last"), py::arg("given_lists") = false, py::arg("memory"), py::arg("disks"),
       py::arg("budgets_why") = std::map<std::filesystem::path, std::string>(),
       py::arg("lane") = std::nullopt, py::arg("staging"), py::arg("transform") = nullptr,
       py::arg("threads") = 0, py::arg("skip_bad_samples"), py::arg("deadline"), py::arg("profile"),

@@ -32,6 +32,8 @@ def transform(image: Image.Image) -> torch.Tensor:
 class Images(Dataset):
     """A folder with one sub-folder per class, as torchvision's ImageFolder is one."""
 
+    foreload_samples = True  # __getitem__ opens the file and applies the transform, nothing else
+
     def __init__(self, folder: Path) -> None:
         classes = sorted(entry.name for entry in folder.iterdir())
         self.samples = [

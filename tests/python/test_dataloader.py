@@ -265,6 +265,8 @@ def test_a_batch_transform_gets_random_numbers_of_its_own(folder):
     later = loader_of(folder, batch_transform=lambda batch, generator: generator.integers(2**40))
     later.load_state_dict(again.state_dict())
     assert [list(later), list(later)] == [first[0][2:], first[1]]
-    mixed = loader_of(folder, batch_transform=transforms.MixUp(num_classes=5), return_index=False)
+    mixed = foreload.DataLoader(
+        folder, 8, transform=CHAIN, shuffle=True, batch_transform=transforms.MixUp(num_classes=5)
+    )
     _, labels = next(iter(mixed))
     assert labels.shape == (8, 5)

@@ -219,7 +219,7 @@ def run_blocks(found: list[tuple[int, str]]) -> dict[str, object]:
 
 SHAPES = {  # of what the last batch leaves under a name, where a comment of the recipe says it
     "Your own Dataset": ("batch", {"image": (10, 64, 64, 3), "points": (10, 2, 2)}),
-    "Image and mask": ("masks", (2, 16, 16)),
+    "Image and mask": ("batch", {"image": (2, 3, 16, 16), "mask": (2, 1, 16, 16)}),
     "Albumentations": ("images", (50, 3, 32, 32)),
     "OpenCV": ("images", (50, 3, 32, 32)),
     "Text": ("targets", (7, 128)),

@@ -175,7 +175,7 @@ def test_a_silent_rank_is_given_up_after_the_peer_timeout(tmp_path: Path) -> Non
 
 def test_elastic_restart(data: Path, tmp_path: Path) -> None:
     """State of four ranks goes on with two and with eight, and their disk cache is good for all."""
-    disk = {"disk": f"{tmp_path / 'cache'}:{3 * total(data) + (64 << 20)}B"}
+    disk = {"disk": f"{tmp_path / 'cache'}:{3 * total(data) + (64 << 20)}B", "peer_timeout": 60.0}
     state = str(tmp_path / "state.json")
     first = Loop(tmp_path, data, save=state, more=disk).run(4)
     assert sum(result["stats"]["source_bytes"] for result in first) <= 1.02 * total(data)

@@ -214,8 +214,7 @@ TEST(FileListOfRanges, SaysWhatSamplesAreMadeOfAndRefusesOtherFiles) {
   EXPECT_NE(ranges->checksum, others->checksum);
   const auto wrong = file_list_of(paths, {{{2}}});
   ASSERT_FALSE(wrong);
-  EXPECT_NE(wrong.error().message.find("made of file 2, but 2 files are given"),
-            std::string::npos);
+  EXPECT_NE(wrong.error().message.find("made of file 2, but 2 files are given"), std::string::npos);
 }
 
 }  // namespace

@@ -41,8 +41,10 @@ Result<DatasetIndex> index_of(const Listing& listing,
     for (const FileRange& range : ranges) {
       const uint64_t size = listing.files[range.file].size;
       const bool to_the_end = range.length == FileRange::kToTheEnd && range.offset <= size;
-      parts.push_back({static_cast<uint32_t>(range.file), range.offset,
-                       to_the_end ? size - range.offset : range.length, {}});
+      parts.push_back({static_cast<uint32_t>(range.file),
+                       range.offset,
+                       to_the_end ? size - range.offset : range.length,
+                       {}});
     }
     if (parts.size() > 1)
       for (size_t i = 0; i < parts.size(); ++i) parts[i].name = names[i];

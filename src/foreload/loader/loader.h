@@ -128,7 +128,7 @@ struct TierStart {
 
 // How a loader began.
 struct LoaderStart {
-  std::filesystem::path root;  // names of samples are relative to it
+  std::filesystem::path root;     // names of samples are relative to it
   std::vector<TierStart> tiers;   // the fastest first, as the plan numbers them
   unsigned source_first = 0;      // requests in flight to begin with
   std::filesystem::path profile;  // that was used; empty: none
