@@ -265,8 +265,9 @@ def test_a_batch_transform_gets_random_numbers_of_its_own(folder):
     later = loader_of(folder, batch_transform=lambda batch, generator: generator.integers(2**40))
     later.load_state_dict(again.state_dict())
     assert [list(later), list(later)] == [first[0][2:], first[1]]
+    floats = transforms.Compose([CHAIN, transforms.ToDtype("float32", scale=True)])
     mixed = foreload.DataLoader(
-        folder, 8, transform=CHAIN, shuffle=True, batch_transform=transforms.MixUp(num_classes=5)
+        folder, 8, transform=floats, shuffle=True, batch_transform=transforms.MixUp(num_classes=5)
     )
     _, labels = next(iter(mixed))
     assert labels.shape == (8, 5)
