@@ -208,3 +208,31 @@ def test_alpha_and_sixteen_bits_reach_a_function(tmp_path):
         b[0][0] for b in foreload.DataLoader(tmp_path, transform=np.asarray, collate_fn=list)
     ]
     assert [image.shape for image in converted] == [(8, 8, 3)] * 2
+
+
+@pytest.mark.parametrize("python", [False, True], ids=["native", "python"])
+def test_after_an_error_the_next_batch_comes(images, tmp_path, python):
+    """As in torch. The batch that failed counts as received."""
+    files = sorted(images.rglob("*.*"))[:20]
+    bad = tmp_path / "bad.png"
+    bad.write_bytes(files[0].read_bytes()[:50])
+    listing = tmp_path / "list.txt"
+    listing.write_text(
+        "".join(f"{bad if n in (5, 13) else file}\n" for n, file in enumerate(files))
+    )
+
+    transform = small if python else transforms.Resize((8, 8))
+    loader = foreload.DataLoader(listing, 4, transform=transform, return_index=True, num_workers=1)
+    iterator, seen, failed = iter(loader), [], 0
+    while True:
+        try:
+            seen.append(next(iterator)[-1].tolist())
+        except StopIteration:
+            break
+        except (OSError, RuntimeError):
+            failed += 1
+            assert loader.state_dict()["consumed"] == 4 * (len(seen) + failed)
+    assert seen == [[0, 1, 2, 3], [8, 9, 10, 11], [16, 17, 18, 19]]
+    assert failed == 2
+    assert loader.stats()["failed_batches"] == 2
+    loader.close()
