@@ -84,21 +84,26 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
     `DistributedSampler` for (seed, epoch, rank, world size), also with one rank.
 
     Args:
-        dataset: A folder with one sub-folder per class, a text file with one path per line, or an
-            object with `.samples` or with `locate` and `decode`; see docs/pytorch.md.
+        dataset: A folder with one sub-folder per class, a text file with one path per line, a data
+            set of torchvision's or of your own, rows in memory, or an IterableDataset; see
+            docs/pytorch.md.
         batch_size: Samples in a batch; None gives single samples.
         shuffle: Whether each epoch has an order of its own.
         sampler: Gives the samples of an epoch. It is iterated when an iteration starts, not before.
         batch_sampler: The same, batch by batch.
-        num_workers: Threads (or processes, see `workers`) that decode; None or 0: the CPUs of
-            this container, shared by the ranks on the machine, less one for a loop that feeds a
-            device.
-        collate_fn: Makes a batch of a list of samples; called in order, in the loop's thread.
+        num_workers: Threads that decode; None or 0: the CPUs of this container, shared by the ranks
+            on the machine, less one for a loop that feeds a device. For a data set that is called:
+            processes; None: as many, 0: the loop's own process, which is also what a stream gets.
+        collate_fn: Makes a batch of a list of samples; called in order, in the loop's thread, or in
+            worker processes where there are some.
         pin_memory: Give tensors in pinned memory, where there is CUDA; images are decoded into it.
         drop_last: Whether a last batch that is not full is left out.
         timeout: Seconds to wait for a batch until RuntimeError; 0 waits for as long as it takes.
+        worker_init_fn, multiprocessing_context: As in torch, for worker processes.
         generator: torch generator; the seed is drawn from it when the loader is made.
-        prefetch_factor: Batches that a Python transform works ahead; others need no such number.
+        prefetch_factor: Batches that each worker process, or a Python transform, works ahead.
+        persistent_workers: Accepted; workers always live as long as the loader.
+        pin_memory_device, in_order: Only torch's defaults.
         transform: `foreload.transforms`, torchvision's (they are translated), or a function; by
             default the data set's own. See docs/transforms.md.
         target_transform: Function of the class; by default the data set's own.
@@ -608,10 +613,12 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         )
         place = self._iteration.place
         ranks = self._ranks
+        who = "worker processes" if self._samples.makes_itself else "threads"
+        count = "a stream" if self._samples.stream else f"{lists.order.samples:,} samples"
         return (
-            f"<foreload.DataLoader: {name}, {lists.order.samples:,} samples in batches of "
+            f"<foreload.DataLoader: {name}, {count} in batches of "
             f"{lists.batch_size}, {order}, rank {ranks.rank} of {ranks.count}, "
-            f"{self.num_workers} threads, {'kept in ' + tiers if tiers else 'nothing kept'}; "
+            f"{self.num_workers} {who}, {'kept in ' + tiers if tiers else 'nothing kept'}; "
             f"{listing}"
             f"epoch {place.epoch}, {place.consumed:,} consumed>"
         )

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from foreload._arguments import path_of
-from foreload._parts import Files, Range, filled, is_several
+from foreload._parts import Files, Range, entries_of, filled, is_file, is_several
 
 WAYS = (
     "give a folder, an object with __getitem__ and __len__, an IterableDataset, rows in memory, or "
@@ -46,6 +46,7 @@ class Samples:
     folder: str | None = None
     files: list[str] | None = None
     ranges: list[list[Range]] = field(default_factory=list)  # of files; empty: each is a sample
+    parts: dict[Any, bool] = field(default_factory=dict)  # names of several; whether it is a file
     blobs: Callable[[int], bytes] | None = None  # where samples are in memory
     called: bool = False  # its own __getitem__ makes the samples
     stream: bool = False  # its own __iter__ does
@@ -217,6 +218,7 @@ def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
                 raise TypeError(f"{who} gave {type(found).__name__}: give parts for every sample")
             files.add(found, who)
         samples.files, samples.ranges = files.paths, files.ranges
+        samples.parts = {name: is_file(entry) for name, entry in entries_of(first)}
         return samples
     samples.files = [_path_of_sample(leaf, number) for leaf, number in leaves]
     return samples

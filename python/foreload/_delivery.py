@@ -20,6 +20,7 @@ from foreload._device import DeviceFeed
 from foreload._engine_feed import Core, EngineFeed
 from foreload._iteration import Place
 from foreload._list_core import ListBatch
+from foreload._lost import LostError
 from foreload._pipeline import Pipeline
 from foreload._python_transform import sample_generator, takes_generator
 from foreload._ranks import Ranks
@@ -164,7 +165,7 @@ class Delivery:
             received = self._next(seconds)
             if received is not None and self._last is not None:
                 received = (self._timed(self._last, received[0], **self._random_numbers(run)),)
-        except TimeoutError:
+        except (TimeoutError, LostError):
             raise
         except BaseException:
             run.taken += 1  # a batch that failed counts as given

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from foreload import _core
 from foreload._list_core import ListBatch, ListCore
+from foreload._lost import LostError
 from foreload._samplers import Lists
 from foreload._stream_core import StreamCore
 
@@ -50,7 +51,7 @@ class EngineFeed:
         at, self._at = self._at, None  # nobody knows where it is if this fails
         try:
             batch = self._core.next(seconds)
-        except TimeoutError:
+        except (TimeoutError, LostError):
             self._at = at
             raise
         except Exception:

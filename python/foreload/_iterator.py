@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from foreload._accelerate import Loop
 from foreload._delivery import Run
 from foreload._iteration import Place
+from foreload._lost import LostError
 from foreload._run_log import samples_in
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class LoaderIterator:
                 f"no batch within timeout={loader.timeout:g} seconds: loader.stats() says "
                 "what it waits for; give a longer timeout if that is expected"
             ) from None
+        except LostError:  # nothing was given, and nothing will be
+            raise
         except Exception:
             loader._failed_batches += 1
             self._count(run)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from foreload._lost import LostError
 from foreload._samplers import Lists, OrderSampler, Sampled, ends_of
 
 Integers = npt.NDArray[np.int64]
@@ -32,7 +33,7 @@ class Maker(Protocol):
     """Makes batches of a data set. For the loop's thread.
 
     What `take` raises belongs to one batch: the next one can be taken after it. TimeoutError does
-    not use the ticket up.
+    not use the ticket up. After LostError there are no batches any more.
     """
 
     @property
@@ -171,7 +172,7 @@ class ListCore:
             return None
         try:
             made = self.maker.take(asked.ticket, seconds)
-        except TimeoutError:
+        except (TimeoutError, LostError):
             raise
         except BaseException:
             self._asked.popleft()

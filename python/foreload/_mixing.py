@@ -28,6 +28,11 @@ class BatchTransform:
 
     def __call__(self, batch: Any, generator: np.random.Generator | None = None) -> Any:
         """The batch, mixed: a tuple of images and labels."""
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            raise ValueError(
+                f"{type(self).__name__} takes batches of images and labels: leave return_index "
+                "out, and give it as batch_transform="
+            )
         images, labels = batch
         if images.ndim != 4 or labels.ndim not in (1, 2) or len(images) != len(labels):
             raise ValueError(

@@ -102,15 +102,33 @@ def split(data: memoryview, sizes: list[int]) -> tuple[memoryview, ...]:
     return tuple(data[first:end] for first, end in itertools.pairwise(ends))
 
 
+def _check_names(given: list[Any], parts: dict[Any, bool]) -> None:
+    """Every transform is for a part that there is, and every file has one."""
+    known = ", ".join(map(repr, parts))
+    for name in given:
+        if name not in parts:
+            raise ValueError(
+                f"there is a transform for part {name!r}, but locate() gives the parts {known}: "
+                "correct the name"
+            )
+    for name, file in parts.items():
+        if file and name not in given:
+            raise ValueError(
+                f"part {name!r} has no transform: give one, or None to get its bytes as they are"
+            )
+
+
 class PartsTransform:
     """What is done to each part of a sample that has no decode() of its own.
 
     Args:
         given: In the shape of what locate() gives: a foreload transform, which decodes a picture,
             `MaskOf` such a part, a function of the bytes, or None, which leaves an entry as it is.
+        parts: What locate() gives: names, and whether each is a file.
     """
 
-    def __init__(self, given: Any) -> None:
+    def __init__(self, given: Any, parts: dict[Any, bool]) -> None:
+        _check_names([name for name, _ in entries_of(given)], parts)
         self._functions: dict[Any, Callable[[Any], Any]] = {}
         self._chains: dict[Any, tuple[transforms.Compose, bool]] = {}  # and whether it is a mask
         masks: dict[Any, MaskOf] = {}

@@ -21,6 +21,7 @@ import numpy as np
 
 from foreload._calls import fingerprint_of, kept_generators, needs_torch
 from foreload._list_core import Integers, ListBatch
+from foreload._lost import LostError
 from foreload._streams import State, Stream, StreamJob
 from foreload._worker_process import Ended
 from foreload._workers import Crew
@@ -115,7 +116,7 @@ class StreamCore:
             left = None if until is None else max(0.0, until - time.monotonic())
             try:
                 made = self._take(source, left)
-            except TimeoutError:
+            except (TimeoutError, LostError):
                 raise
             except Ended as end:
                 self._end(source, end.value)
@@ -170,7 +171,7 @@ class StreamCore:
         tickets = self._tickets[source]
         try:
             made, state = self._crew.take(tickets[0], seconds)
-        except TimeoutError:
+        except (TimeoutError, LostError):
             raise
         except Ended:
             tickets.popleft()

@@ -67,7 +67,8 @@ def check_kind(samples: Samples, given: Mapping[str, Any]) -> None:
         if given[argument] not in (None, 0):
             raise ValueError(
                 f"{argument} is refused: {name} makes its samples itself, so foreload cannot "
-                f"{what}; give it locate(index), which gives a path, and decode(bytes, index)"
+                f"{what}; leave it out, or give foreload a data set whose samples are files: a "
+                "folder, or a class with locate(index) and decode(bytes, index)"
             )
     if given["on_error"] == "skip":
         raise ValueError(
@@ -154,7 +155,9 @@ def workers_of(
 ) -> int:
     """Threads that decode, or processes that call the data set: as given, or this rank's share of
     the CPUs that the container has, less one for a loop that feeds a device. Calls may be made in
-    the loop's own process, by 0 of them."""
+    the loop's own process, by 0 of them; a stream is, because each worker would give all of it."""
+    if samples.stream and num_workers is None:
+        return 0
     if samples.makes_itself and num_workers is not None:
         return whole("num_workers", num_workers)
     given = whole("num_workers", num_workers or 0)

@@ -30,7 +30,7 @@ def choose_transform(samples: Samples, transform: Any, image_type: str | None) -
     """What is done to the samples: by the argument, else by the data set's own transform."""
     one_of("image_type", image_type or "pil", "pil", "array", "unchanged")
     if samples.ranges and is_several(transform):
-        return Chosen(None, PartsTransform(transform), python=True)
+        return Chosen(None, PartsTransform(transform, samples.parts), python=True)
     makes_images = samples.decode is None and samples.loader is None
     chosen = samples.transform if transform is None else transform
     if chosen is None:
@@ -44,6 +44,11 @@ def choose_transform(samples: Samples, transform: Any, image_type: str | None) -
             stacklevel=4,
         )
     if chain is not None:
+        if samples.parts:
+            raise ValueError(
+                "samples of several parts need a transform for each: give transform={part: "
+                "transform}, or a tuple of transforms, in the shape of what locate() gives"
+            )
         if not makes_images:
             raise ValueError(
                 "a transform of foreload.transforms needs images, but the data set makes its "

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foreload._calls import CallJob, Calls, fingerprint_of, needs_torch, task_of
+from foreload._lost import LostError
 from foreload._shared_batches import Parcel, Receiver
 from foreload._worker_process import (
     END,
@@ -153,9 +154,10 @@ class Crew:
         except BaseException:  # the program was interrupted
             self._forget(number)
             raise
+        if self._broken is not None:
+            raise LostError(self._broken)
         parcel = self._forget(number)
-        if self._broken is not None or parcel is None:
-            raise RuntimeError(self._broken)
+        assert parcel is not None
         self.seconds += parcel.seconds
         self.cpu_seconds += parcel.cpu
         value = parcel.open()

@@ -163,9 +163,12 @@ def test_a_changed_mask_is_read_again(pictures):
         ({"image": "x"}, {"image": 5}, "transform of part 'image' is 5"),
         (
             {"image": "x", "mask": "y"},
-            {"mask": foreload.MaskOf("image")},
-            "'image' has no transform",
+            {"image": len, "mask": foreload.MaskOf("image")},
+            "'image' has no transform of foreload",
         ),
+        ({"image": "x", "mask": "y"}, {"image": len, "msk": len}, "for part 'msk', but locate"),
+        ({"image": "x", "mask": "y"}, {"image": len}, "part 'mask' has no transform: give one"),
+        ({"image": "x", "mask": "y"}, T.Resize(8), "a transform for each"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(located, transform, said):

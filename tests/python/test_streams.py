@@ -433,3 +433,11 @@ def test_a_loader_gives_what_torch_gives_and_goes_on(workers):
     same(list(second), expected)
     first.close()
     second.close()
+
+
+def test_without_a_number_of_workers_each_sample_comes_once():
+    class Ten(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(10))
+
+    assert [int(batch) for batch in foreload.DataLoader(Ten())] == list(range(10))

@@ -774,9 +774,17 @@ def test_a_loader_whose_worker_is_killed():
         return index
 
     loader = foreload.DataLoader(Made(dies, 50), 8, num_workers=2, multiprocessing_context="fork")
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match=r"worker process \d \(\d+\) was killed by signal 9"):
-            list(loader)
+    killed = r"worker process \d \(\d+\) was killed by signal 9"
+    iterator, received = iter(loader), 0
+    with pytest.raises(RuntimeError, match=killed):
+        for batch in iterator:
+            received += len(batch)
+    for _ in range(9):  # more often than there are batches
+        with pytest.raises(RuntimeError, match=killed):
+            next(iterator)
+    assert loader.state_dict()["consumed"] == received <= 16
+    with pytest.raises(RuntimeError, match=killed):
+        list(loader)
     loader.close()
 
 
