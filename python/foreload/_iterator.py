@@ -87,8 +87,8 @@ class LoaderIterator:
                 f"no batch within timeout={loader.timeout:g} seconds: loader.stats() says "
                 "what it waits for; give a longer timeout if that is expected"
             ) from None
-        except LostError:  # nothing was given, and nothing will be
-            raise
+        except LostError as error:  # nothing was given, and nothing will be
+            raise RuntimeError(str(error)) from None
         except Exception:
             loader._failed_batches += 1
             self._count(run)
