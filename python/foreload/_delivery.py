@@ -167,9 +167,10 @@ class Delivery:
                 received = (self._timed(self._last, received[0], **self._random_numbers(run)),)
         except (TimeoutError, LostError):
             raise
-        except BaseException:
-            run.taken += 1  # a batch that failed counts as given
-            if self.engine.lost or self._device is not None:
+        except BaseException as error:
+            failed = isinstance(error, Exception)  # counts as given; after an interrupt it comes
+            run.taken += failed
+            if self.engine.lost or self._device is not None or not failed:
                 self._current = None
             raise
         run.taken += received is not None

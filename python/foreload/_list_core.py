@@ -174,7 +174,7 @@ class ListCore:
             made = self.maker.take(asked.ticket, seconds)
         except (TimeoutError, LostError):
             raise
-        except BaseException:
+        except Exception:  # not an interrupt: the batch can still be had then
             self._asked.popleft()
             raise
         self._asked.popleft()

@@ -87,7 +87,10 @@ def _reduce_tensor(tensor: Any) -> Any:
         dense = tensor.permute(order)
         if not dense.is_contiguous():  # it has holes, or shows a number twice
             order, dense = None, tensor.contiguous()
-    data = dense.view(-1).view(torch.uint8).numpy()
+    flat = dense.view(-1)
+    if flat.stride(0) != 1:  # a single number, whose stride means nothing
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    data = flat.view(torch.uint8).numpy()
     kind = str(tensor.dtype).removeprefix("torch.")
     return _rebuild, (pickle.PickleBuffer(data), kind, tuple(tensor.shape), order)
 

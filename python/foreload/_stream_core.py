@@ -121,7 +121,7 @@ class StreamCore:
             except Ended as end:
                 self._end(source, end.value)
                 continue
-            except BaseException:
+            except Exception:
                 self._pass_on(source)
                 raise
             self._pass_on(source)
@@ -176,7 +176,7 @@ class StreamCore:
         except Ended:
             tickets.popleft()
             raise
-        except BaseException:
+        except Exception:
             tickets.popleft()
             self._ask(source, None)
             raise

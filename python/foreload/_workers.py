@@ -145,15 +145,9 @@ class Crew:
         return number
 
     def take(self, number: int, seconds: float | None) -> Any:
-        """What a task gives or raises; TimeoutError, after which it can be asked for again, if it
-        takes longer than that. Ended is raised at the end of a stream."""
-        try:
-            self._wait(number, seconds)
-        except TimeoutError:
-            raise
-        except BaseException:  # the program was interrupted
-            self._forget(number)
-            raise
+        """What a task gives or raises; TimeoutError if it takes longer than that. After that, and
+        after an interrupt, it can be asked for again. Ended is raised at the end of a stream."""
+        self._wait(number, seconds)
         if self._broken is not None:
             raise LostError(self._broken)
         parcel = self._forget(number)

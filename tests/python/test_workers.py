@@ -692,20 +692,62 @@ def test_a_late_batch_can_be_taken_later(make, gates):
     maker.take(ticket, 300)
 
 
-def test_an_interrupt_gives_up_one_batch(make, monkeypatch):
-    """It was waited for still, and its memory was kept."""
+def interrupted(seconds):
+    raise KeyboardInterrupt
+
+
+def test_after_an_interrupt_the_batch_can_still_be_had(make, monkeypatch):
     maker = make(Made(large))
     take(maker, [0])
-
-    def interrupted(seconds):
-        raise KeyboardInterrupt
-
+    ticket = maker.submit(wanted([1]))
     with monkeypatch.context() as patch:
         patch.setattr(maker._crew, "_receive", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            take(maker, [1])
-    assert take(maker, [2])[0, 0] == 2
+            maker.take(ticket, 300)
+    assert maker.take(ticket, 300)[0, 0] == 1
     assert maker._crew._expected == {}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_loses_nothing_by_an_interrupt(monkeypatch, workers):
+    def number(index):
+        return index
+
+    loader = foreload.DataLoader(
+        Made(number, 20),
+        2,
+        num_workers=workers,
+        multiprocessing_context="fork" if workers else None,
+    )
+    iterator = iter(loader)
+    seen = next(iterator).tolist()
+    with monkeypatch.context() as patch:
+        patch.setattr(loader._core.maker, "take", lambda ticket, seconds: interrupted(seconds))
+        with pytest.raises(KeyboardInterrupt):
+            next(iterator)
+    assert loader.state_dict()["consumed"] == 2
+    for batch in iterator:
+        seen += batch.tolist()
+    assert seen == list(range(20))
+    loader.close()
+
+
+def test_a_column_of_one_row_arrives():
+    rows = torch.arange(12.0).view(3, 4)
+
+    def columns(batch):
+        stacked = torch.stack(batch)
+        return stacked[:, :3], stacked[:, 3]
+
+    loader = foreload.DataLoader(
+        Made(rows.__getitem__, 3),
+        2,
+        num_workers=1,
+        collate_fn=columns,
+        multiprocessing_context="fork",
+    )
+    assert [last.tolist() for _, last in loader] == [[3.0, 7.0], [11.0]]
+    loader.close()
 
 
 def test_batches_that_nobody_wants_are_not_made(make, gates):
