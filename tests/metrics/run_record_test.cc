@@ -2,6 +2,7 @@
 #include "foreload/metrics/run_record.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
@@ -70,6 +71,23 @@ class RunRecordTest : public ::testing::Test {
   const std::filesystem::path file_ = folder_ / "run.jsonl";
   RunRecord::Time now_{};
 };
+
+TEST_F(RunRecordTest, TheLastLineSaysThatTheRunIsOver) {
+  RunRecord written = record();
+  now_ += seconds(2);
+  ASSERT_TRUE(written.close(now_));
+  ASSERT_TRUE(written.moment(epoch(1), stats(1), now_));  // nothing is written after it
+  ASSERT_TRUE(written.close(now_));
+  ASSERT_EQ(lines("end").size(), 1u);
+  EXPECT_EQ(lines("end")[0]["at"], 2);
+  EXPECT_TRUE(lines("moment").empty());
+}
+
+TEST_F(RunRecordTest, TheHeaderNamesTheProcess) {
+  record();
+  EXPECT_EQ(lines("header").at(0)["process"]["number"], ::getpid());
+  EXPECT_FALSE(lines("header").at(0)["process"]["host"].get<std::string>().empty());
+}
 
 TEST_F(RunRecordTest, HeaderSaysWhatRanAndWhen) {
   record();
