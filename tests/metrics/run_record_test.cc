@@ -120,7 +120,8 @@ TEST_F(RunRecordTest, AMomentTellsWhatHappenedSinceTheLineBefore) {
   EXPECT_EQ(moments[1]["batches"], 3);
   EXPECT_EQ(moments[1]["of"], 10);
   EXPECT_EQ(moments[1]["samples"], 30);
-  EXPECT_EQ(moments[1]["from"], json::parse(R"({"disk":0,"memory":1200,"peer":0,"source":1800})"));
+  EXPECT_EQ(moments[1]["from"],
+            json::parse(R"({"disk":0,"memory":1200,"peer":0,"source":1800,"staging":0})"));
   EXPECT_EQ(moments[1]["waited"], 0.25);
   EXPECT_EQ(moments[1]["stages"]["source"], json::parse("[0.75, 500]"));
   EXPECT_EQ(moments[1]["kept_bytes"], json::parse("[11, 22]"));
