@@ -131,7 +131,7 @@ def test_a_loader_says_in_its_run_file_that_it_has_ended(tmp_path: Path, ends: s
         + {"closed": "loader.close()\n", "dropped": "del loader\n", "process": ""}[ends]
     )
     file = tmp_path / "run.jsonl"
-    subprocess.run([sys.executable, "-c", code, file], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, file], check=True, timeout=120)
     assert figures(file).news == "closed"
 
 
@@ -146,7 +146,7 @@ def test_a_fork_does_not_end_the_record_of_a_loader(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "run"],
         check=True,
-        timeout=60,
+        timeout=120,
         capture_output=True,
         text=True,
     )
@@ -161,7 +161,7 @@ def test_a_process_that_was_killed_is_said_to_have_ended(tmp_path: Path) -> None
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     file = tmp_path / "run.jsonl"
-    subprocess.run([sys.executable, "-c", code, file], check=False, timeout=60)
+    subprocess.run([sys.executable, "-c", code, file], check=False, timeout=120)
     assert figures(file).news == "its process has ended without closing the loader"
 
 
@@ -243,7 +243,7 @@ class Terminal:
         self.run("new-session", "-d", *size, "sh", "-c", script, "sh", *command)
 
     def run(self, *arguments: str) -> str:
-        done = subprocess.run([*self._tmux, *arguments], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*self._tmux, *arguments], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
