@@ -202,7 +202,7 @@ def test_the_last_line_says_what_was_read_from_the_source(folder):
     )
     total = sum(path.stat().st_size for path in files(folder))
     last = run.stdout.splitlines()[-1]
-    assert last.startswith(f"read {foreload.format_bytes(total)} from the source (")
+    assert last.startswith(f"read {foreload.format_bytes(total)} from the source, folder ")
 
 
 def test_bytes_from_memory_are_no_more_than_memory_holds(folder, tmp_path):

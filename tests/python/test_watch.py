@@ -243,7 +243,9 @@ class Terminal:
         self.run("new-session", "-d", *size, "sh", "-c", script, "sh", *command)
 
     def run(self, *arguments: str) -> str:
-        done = subprocess.run([*self._tmux, *arguments], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [*self._tmux, *arguments], capture_output=True, text=True, timeout=120
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

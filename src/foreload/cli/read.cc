@@ -390,7 +390,7 @@ Result<int> run_read(const ReadOptions& options) {
     fmt::print("{}\n", report.dump(2));
   else
     fmt::print(
-        "read {} from the source ({}){}; listing {:.2f} s, first batch after {:.2f} s, peak memory "
+        "read {} from the source, {}{}; listing {:.2f} s, first batch after {:.2f} s, peak memory "
         "{}{}\n",
         format_bytes(report["source_bytes"].get<uint64_t>()), stats.source,
         rendezvous ? fmt::format("; peers over {} ({})", start.transport, start.transport_why) : "",
