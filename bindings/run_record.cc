@@ -44,6 +44,7 @@ void register_run_record(py::module_& module) {
             take(record.end_epoch(epoch, stats, Clock::now()));
           },
           py::call_guard<py::gil_scoped_release>())
+      .def("close", [](RunRecord& record) { take(record.close(Clock::now())); })
       .def_property_readonly("text", &RunRecord::text);
 }
 

@@ -115,21 +115,32 @@ CompiledTransform for_masks(const Transform& transform, uint8_t fill, const std:
       "dtype {} is not available: use uint8, uint16, int16, int32, float32 or float64", dtype));
 }
 
-// One sample in memory of its own.
-py::array run(const Transform& transform, const py::buffer& data, uint64_t seed, uint64_t epoch,
-              uint64_t position) {
+using Sides = std::pair<uint32_t, uint32_t>;  // width and height
+
+// One sample in memory of its own, and the size of the image in the file.
+std::pair<py::array, Sides> run_sized(const Transform& transform, const py::buffer& data,
+                                      uint64_t seed, uint64_t epoch, uint64_t position,
+                                      std::optional<Sides> picture) {
   const py::buffer_info info = data.request();
   const std::span file(static_cast<const std::byte*>(info.ptr),
                        static_cast<size_t>(info.size * info.itemsize));
   auto sample = std::make_unique<Transform::Sample>(compute([&](SignalWatch&) {
     thread_local Scratch scratch;  // kept, as each thread of a loader keeps its own
-    return transform.run(file, SampleKey{seed, epoch, position}, scratch);
+    std::optional<ImageSize> size;
+    if (picture) size = ImageSize{picture->first, picture->second};
+    return transform.run(file, SampleKey{seed, epoch, position}, scratch, size);
   }));
   std::byte* bytes = sample->bytes.data();
   const OutputForm form = sample->form;
+  const Sides sides{sample->file.width, sample->file.height};
   const py::capsule keeper(sample.release(),
                            [](void* held) { delete static_cast<Transform::Sample*>(held); });
-  return py::array(dtype_of(form.type), shape_of(form), bytes, keeper);
+  return {py::array(dtype_of(form.type), shape_of(form), bytes, keeper), sides};
+}
+
+py::array run(const Transform& transform, const py::buffer& data, uint64_t seed, uint64_t epoch,
+              uint64_t position) {
+  return run_sized(transform, data, seed, epoch, position, std::nullopt).first;
 }
 
 }  // namespace
@@ -142,7 +153,9 @@ void register_transform(py::module_& module) {
       .def_property_readonly(
           "shape", [](const Transform& t) { return py::tuple(py::cast(shape_of(t.form()))); })
       .def("for_masks", &for_masks, py::arg("fill") = 0, py::arg("dtype") = "uint8")
-      .def("run", &run, py::arg("data"), py::arg("seed"), py::arg("epoch"), py::arg("position"));
+      .def("run", &run, py::arg("data"), py::arg("seed"), py::arg("epoch"), py::arg("position"))
+      .def("run_sized", &run_sized, py::arg("data"), py::arg("seed"), py::arg("epoch"),
+           py::arg("position"), py::arg("picture") = std::nullopt);
   module.def("compile_transform", &compile, py::arg("json"), py::arg("other") = std::nullopt);
 }
 

@@ -30,6 +30,7 @@ from foreload._core import (
     parse_bytes,
 )
 from foreload._dataset import list_folder, read_index
+from foreload._keywords import unknown_name
 from foreload._order import batches, find, order
 from foreload._parts import MaskOf, Part
 from foreload._plan import plan
@@ -70,6 +71,15 @@ __all__ = [
 ]
 
 
+_INSTEAD = {
+    "make_images": "it is a command, 'foreload make-images FOLDER --help'",
+    "read": "it is a command, 'foreload read --help'; foreload.Reader gives bytes in Python",
+    "simulate": "it is a command, 'foreload simulate --help'",
+    "ImageFolder": "give the folder itself to foreload.DataLoader",
+    "Dataset": "give your own class, or torch's, to foreload.DataLoader",
+}
+
+
 def __getattr__(name: str) -> Any:
     """DataLoader is torch's where torch is installed, which is imported when it is asked for."""
     if name == "DataLoader":
@@ -77,4 +87,4 @@ def __getattr__(name: str) -> Any:
 
         globals()[name] = DataLoader
         return DataLoader
-    raise AttributeError(f"module 'foreload' has no attribute {name!r}")
+    raise AttributeError(unknown_name("foreload", name, __all__, _INSTEAD))

@@ -214,6 +214,16 @@ class CompiledTransform:
         self, data: bytes | memoryview, seed: int, epoch: int, position: int
     ) -> npt.NDArray[Any]:
         """One sample; bfloat16 as uint16."""
+    def run_sized(
+        self,
+        data: bytes | memoryview,
+        seed: int,
+        epoch: int,
+        position: int,
+        picture: tuple[int, int] | None = None,
+    ) -> tuple[npt.NDArray[Any], tuple[int, int]]:
+        """The same, and width and height of the image in the file. ValueError if it is not of the
+        size of the `picture` that it is a mask of."""
 
 def compile_transform(
     json: str, other: Callable[[bytes, str, bool], npt.NDArray[np.uint8]] | None = None
@@ -265,6 +275,7 @@ class RunRecord:
     def tell(self, epoch: str, stats: str) -> None: ...
     def moment(self, epoch: str, stats: str) -> None: ...
     def end_epoch(self, epoch: str, stats: str) -> None: ...
+    def close(self) -> None: ...
     @property
     def text(self) -> str: ...
 

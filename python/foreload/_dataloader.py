@@ -40,7 +40,7 @@ from foreload._python_transform import SampleMaker
 from foreload._ranks import find_ranks
 from foreload._reading_lists import ReadingLists
 from foreload._rows import RowMaker
-from foreload._run_log import RunLog, run_file_of
+from foreload._run_log import RunLog, output_file, run_file_of
 from foreload._samplers import OrderSampler, batches_of, order_sampler
 from foreload._state import Identity, load_state, read_state, save_state, write_state
 from foreload._stream_core import StreamCore
@@ -356,7 +356,15 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         self._log = RunLog(record, self._about(last_epoch))
         if isinstance(core, _core.LoaderCore) and samples.folder is not None:
             one = OneSample(chosen.chain, maker, samples.target_transform)
-            dataset = FolderDataset(samples.folder, os.fsdecode(core.root), core.index, one)
+            dataset = FolderDataset(
+                samples.folder,
+                os.fsdecode(core.root),
+                core.index,
+                one,
+                transform,
+                samples.target_transform,
+                image_type,
+            )
         self._keep_arguments(given | {"dataset": dataset}, own)
         _open.add(self)
         lead_past()
@@ -519,7 +527,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write state_dict() to a file, whole or not at all."""
-        save_state(path_of(path), self.state_dict())
+        file = output_file("save()", path)
+        save_state(file, self.state_dict())
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """load_state_dict() of a file that save() wrote."""
@@ -550,9 +559,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         of the loop's thread."""
         core = self._check_usable()
         ran_on = self._feed is not None and self._feed.ran_on
-        found: dict[str, Any] = json.loads(
-            self._delivery.engine.ended if ran_on else core.epoch_json()
-        )
+        found = self._log.uncounted()
+        found |= json.loads(self._delivery.engine.ended if ran_on else core.epoch_json())
         found["seconds"] = self._waits.seconds
         found["wait_fraction"] = self._waits.fraction
         found["batch_wait_ms"] = self._waits.batch_wait_ms()
@@ -574,9 +582,10 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             path: The page, like "page.html".
             beside: Run files to compare with, those of `foreload.record()` for instance.
         """
+        file = output_file("report()", path)
         from foreload.report import write_page
 
-        write_page(path, self._log.text(self), "this run", beside)
+        write_page(file, self._log.text(self), "this run", beside)
 
     def _about(self, epochs: int | None) -> dict[str, Any]:
         """The first line of a run file."""
@@ -629,6 +638,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         if core is None or os.getpid() != self._process:
             return
         self._delivery.close()
+        self._log.close()
         self._give_back()
 
     def _check_usable(self) -> Core:

@@ -5,6 +5,7 @@ Nothing that a user wrote is bypassed. foreload reads files itself where it is k
 set does with them:
 
 - a folder, or a list of files, which C++ lists;
+- what `loader.dataset` of a folder is;
 - torchvision's ImageFolder and DatasetFolder with `__getitem__` and loader of their own, classes
   that say `foreload_samples = True`, and those with `.samples` and no `__getitem__` at all;
 - an object with `locate` and `decode`, which says where a sample is and how it is made;
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from foreload._arguments import path_of
-from foreload._parts import Files, Range, entries_of, filled, is_file, is_several
+from foreload._parts import Files, Part, Range, entries_of, filled, is_file, is_several
 
 WAYS = (
     "give a folder, an object with __getitem__ and __len__, an IterableDataset, rows in memory, or "
@@ -56,6 +57,8 @@ class Samples:
     transform: Any = None
     target_transform: Any = None
     loader: Any = None  # of the user's own; None: images
+    as_stored: bool = False  # without a transform: bytes, no images
+    image_type: str | None = None  # of the data set's own transform
     taken: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)  # what leaves had
 
     @property
@@ -193,9 +196,21 @@ class LeafDecoder:
         self._whole = leaves[0][0] if whole else None  # one data set as it is needs no table
         self._leaves = [] if whole else leaves
 
+    def _leaf(self, index: int) -> tuple[Any, int]:
+        return (self._whole, index) if self._whole is not None else self._leaves[index]
+
+    def files(self, index: int) -> dict[Any, str]:
+        """The file of each part of a sample."""
+        leaf, number = self._leaf(index)
+        return {
+            name: os.fspath(entry.path if isinstance(entry, Part) else entry)
+            for name, entry in entries_of(leaf.locate(number))
+            if is_file(entry)
+        }
+
     def __call__(self, data: Any, index: int) -> Any:
         """`data`: the bytes of the sample, or those of each of its files."""
-        leaf, number = (self._whole, index) if self._whole is not None else self._leaves[index]
+        leaf, number = self._leaf(index)
         if isinstance(data, tuple):
             data = filled(leaf.locate(number), data)
         decode = getattr(leaf, "decode", None)
@@ -252,7 +267,7 @@ def _blobs_of(leaves: list[tuple[Any, int]]) -> Callable[[int], bytes]:
 def _listed(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples | None:
     """Data sets with `.samples`; None if what they do with them differs."""
     parts = list({id(leaf): leaf for leaf, _ in leaves}.values())
-    for name in ("transform", "target_transform", "loader"):
+    for name in ("transform", "target_transform", "loader", "as_stored", "image_type"):
         first = getattr(parts[0], name, None)
         if any(getattr(part, name, None) is not first for part in parts[1:]):
             return None
@@ -268,6 +283,8 @@ def _listed(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples | None:
         transform=getattr(parts[0], "transform", None),
         target_transform=getattr(parts[0], "target_transform", None),
         loader=None if _is_torchvision_folder(parts[0]) else getattr(parts[0], "loader", None),
+        as_stored=getattr(parts[0], "as_stored", False) is True,
+        image_type=getattr(parts[0], "image_type", None),
         taken=[(part, _parts_of(part)) for part in parts],
     )
 
@@ -296,7 +313,7 @@ def _length(dataset: Any) -> int | None:
 def samples_of(dataset: Any) -> Samples:
     """Find out what kind of data set this is. TypeError names the ways that there are."""
     if isinstance(dataset, str | os.PathLike):
-        return Samples(dataset, folder=path_of(dataset))
+        return Samples(dataset, folder=path_of(dataset), as_stored=True)
     pipes = tuple(_class_of(f"{kind}DataPipe", "torch.utils.data") for kind in ("Iter", "Map"))
     if isinstance(dataset, tuple(pipe for pipe in pipes if pipe is not None)):
         raise TypeError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -19,11 +20,27 @@ class FolderDataset(DatasetBase):  # type: ignore[misc]
     """A map-style data set: `len`, `classes`, `targets`, and samples by their numbers.
 
     A sample is what the loader would make of it; random transforms draw from torch's global state.
-    It is also a path, the one that the loader was given.
+    It is also a path, the one that the loader was given. A loader of a part of it (torch's Subset)
+    reads files as that of the whole does.
     """
 
-    def __init__(self, path: str, root: str, index: _core.Index, one: OneSample) -> None:
+    foreload_samples = True
+    as_stored = True  # without a transform, a sample is the bytes of its file
+
+    def __init__(
+        self,
+        path: str,
+        root: str,
+        index: _core.Index,
+        one: OneSample,
+        transform: Any,
+        target_transform: Callable[[Any], Any] | None,
+        image_type: str | None,
+    ) -> None:
         self.root = path
+        self.transform = transform
+        self.target_transform = target_transform
+        self.image_type = image_type
         self._folder = root  # that names are relative to
         self._index: Any = index  # a copy in another process has the names instead
         self._one = one
@@ -40,7 +57,7 @@ class FolderDataset(DatasetBase):  # type: ignore[misc]
     def _names(self) -> list[str]:
         return list(self._index.names)
 
-    @property
+    @functools.cached_property
     def samples(self) -> list[tuple[str, int]]:
         """Path and class of each sample."""
         return [
@@ -63,6 +80,7 @@ class FolderDataset(DatasetBase):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         state = {"targets": self.targets, "_names": self._names} | vars(self)
         del state["_index"]
+        state.pop("samples", None)  # the names say it
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

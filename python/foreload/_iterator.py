@@ -84,8 +84,9 @@ class LoaderIterator:
             received = loader._delivery.receive(run, loader.timeout or None)
         except TimeoutError:
             raise RuntimeError(
-                f"no batch within timeout={loader.timeout:g} seconds: loader.stats() says "
-                "what it waits for; give a longer timeout if that is expected"
+                f"no batch within timeout={loader.timeout:g} seconds: the loop waited for "
+                f"{loader._witness.awaited(loader.timeout)}; give a longer timeout if that is "
+                "expected"
             ) from None
         except LostError as error:  # nothing was given, and nothing will be
             raise RuntimeError(str(error)) from None

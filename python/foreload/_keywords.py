@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggestions for keyword arguments that are nearly right, in one place."""
+"""Suggestions for keyword arguments and names that are nearly right, in one place."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
 from foreload import _core
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def unknown_name(module: str, name: str, known: Sequence[str], instead: Mapping[str, str]) -> str:
+    """What to say of a name that a module has not: what to use, or the nearest name."""
+    said = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("_"):
+        return said
+    if name in instead:
+        return f"{said}: {instead[name]}"
+    near = _core.nearest(name, list(known))
+    return said + (f"; did you mean {near!r}?" if near else "")
 
 
 def suggests_keywords(function: Callable[P, R]) -> Callable[P, R]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from foreload import transforms
+from foreload._arguments import whole
 from foreload._collate import channels_first, tensor
 
 Range = tuple[int, int, int | None]  # number of a file, first byte, bytes (None: to the end)
@@ -47,9 +48,33 @@ def entries_of(located: Any) -> list[tuple[Any, Any]]:
 
 class MaskOf(NamedTuple):
     """A mask of the picture that is the part `part`: it gets the same crop, flip and rotation, by
-    its nearest pixels, and no colours are changed."""
+    its nearest pixels, and no colours are changed. It must have the size of the picture.
+
+    Args:
+        part: The picture's name, or its place in a tuple.
+        fill: From 0 to 255: the value of pixels that lie outside of the mask, where the picture is
+            padded, turned or moved. Often the value that a loss ignores.
+    """
 
     part: Any
+    fill: int = 0
+
+
+class BadPartError(ValueError):
+    """The file of a part cannot be used. `parts` are the names of those that it concerns."""
+
+    def __init__(self, message: str, *parts: Any) -> None:
+        super().__init__(message, *parts)
+        self.message = message
+        self.parts = parts
+
+    def told(self, files: Mapping[Any, str]) -> str:
+        """In words, with the names of the files."""
+        who = [
+            f"part {name!r} ({files[name]})" if name in files else f"part {name!r}"
+            for name in self.parts
+        ]
+        return f"{', mask of '.join(who)}: {self.message}"
 
 
 class Files:
@@ -130,7 +155,7 @@ class PartsTransform:
     def __init__(self, given: Any, parts: dict[Any, bool]) -> None:
         _check_names([name for name, _ in entries_of(given)], parts)
         self._functions: dict[Any, Callable[[Any], Any]] = {}
-        self._chains: dict[Any, tuple[transforms.Compose, bool]] = {}  # and whether it is a mask
+        self._chains: dict[Any, tuple[transforms.Compose, MaskOf | None]] = {}  # pictures first
         masks: dict[Any, MaskOf] = {}
         for name, step in entries_of(given):
             if isinstance(step, MaskOf):
@@ -138,7 +163,7 @@ class PartsTransform:
             elif step is not None:
                 chain = transforms.native(step)
                 if chain is not None:
-                    self._chains[name] = (chain, False)
+                    self._chains[name] = (chain, None)
                 elif callable(step):
                     self._functions[name] = step
                 else:
@@ -152,31 +177,42 @@ class PartsTransform:
                     f"part {name!r} is {mask!r}, but part {mask.part!r} has no transform of "
                     "foreload.transforms: give it one"
                 )
-            self._chains[name] = (self._chains[mask.part][0], True)
+            whole("fill of foreload.MaskOf", mask.fill, 0, 255)
+            self._chains[name] = (self._chains[mask.part][0], mask)
         self._compile()
         self.random = any(compiled.random for compiled in self._compiled.values())
 
     def _compile(self) -> None:
         self._compiled = {name: chain.compile() for name, (chain, _) in self._chains.items()}
         for name, (_, mask) in self._chains.items():
-            if mask:
-                self._compiled[name] = self._compiled[name].for_masks()
+            if mask is not None:
+                self._compiled[name] = self._compiled[name].for_masks(int(mask.fill))
 
     def __call__(self, sample: Any, key: Key) -> Any:
         """The finished sample. All parts draw the same random numbers."""
-        values = [(name, self._made(name, value, key)) for name, value in entries_of(sample)]
-        if isinstance(sample, Mapping):
-            return dict(values)
-        return tuple(value for _, value in values)
+        made = dict(entries_of(sample))
+        sizes: dict[Any, tuple[int, int]] = {}
+        for name in self._chains:
+            made[name], sizes[name] = self._picture(name, made[name], key, sizes)
+        for name, function in self._functions.items():
+            made[name] = function(made[name])
+        return made if isinstance(sample, Mapping) else tuple(made.values())
 
-    def _made(self, name: Any, value: Any, key: Key) -> Any:
-        if name in self._functions:
-            return self._functions[name](value)
-        if name not in self._chains:
-            return value
+    def _picture(
+        self, name: Any, file: bytes, key: Key, sizes: dict[Any, tuple[int, int]]
+    ) -> tuple[Any, tuple[int, int]]:
+        """A picture or a mask, and the size that its file has."""
         compiled = self._compiled[name]
-        image = tensor(compiled.run(value, *key), compiled.dtype == "bfloat16")
-        return channels_first(image) if self._chains[name][0].channels_last else image
+        chain, mask = self._chains[name]
+        try:
+            pixels, size = compiled.run_sized(
+                file, *key, None if mask is None else sizes[mask.part]
+            )
+        except ValueError as error:
+            concerned = (name,) if mask is None else (name, mask.part)
+            raise BadPartError(str(error), *concerned) from error
+        image = tensor(pixels, compiled.dtype == "bfloat16")
+        return (channels_first(image) if chain.channels_last else image), size
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "_compiled"}

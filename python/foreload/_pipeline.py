@@ -151,6 +151,11 @@ class Pipeline:
                 self.skipped_names.append(work[place][0].name)
         return MadeBatch(made, indices)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether the next batch was read and is being made."""
+        return bool(self._window)
+
     def close(self) -> None:
         """Let the makers end."""
         self._forget()

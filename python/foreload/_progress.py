@@ -52,13 +52,12 @@ def line(
     bar = "#" * round(share * _WIDTH)
     stats = loader.epoch_stats()
     parts = [f"epoch {epoch} [{bar:<{_WIDTH}}] {batches}/{total or '?'}"]
-    samples = stats.get("samples")
-    if samples and seconds > 0:
-        parts.append(f"{samples / seconds:,.0f} samples/s")
+    if stats["samples"] and seconds > 0:
+        parts.append(f"{stats['samples'] / seconds:,.0f} samples/s")
     verdict = stats["verdict"]
     if not over:
         parts.append(f"waited {verdict['waited']:.0%} ({verdict['limit']})")
-    amounts = {where: bytes for where, bytes in stats.get("from", {}).items() if bytes}
+    amounts = {where: bytes for where, bytes in stats["from"].items() if bytes}
     everything = sum(amounts.values())
     parts.extend(f"{where} {bytes / everything:.0%}" for where, bytes in amounts.items())
     if over:

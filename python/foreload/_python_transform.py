@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreload._datasets import Samples
+from foreload._datasets import LeafDecoder, Samples
 from foreload._images import NamedBytes, open_image
-from foreload._parts import PartsTransform
+from foreload._parts import BadPartError, PartsTransform
 
 _MASK = 2**64 - 1
 
@@ -79,6 +79,11 @@ class SampleMaker:
             raise BadSampleError(_message(task, error)) from error
         try:
             return self._finish(opened, task)
+        except BadPartError as error:
+            files = self._decode.files(task.sample) if isinstance(self._decode, LeafDecoder) else {}
+            raise BadSampleError(
+                f"cannot make sample {task.sample}: {error.told(files)}"
+            ) from error
         except Exception as error:
             raise TransformError(_message(task, error)) from error
 

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Told apart by lightness too.
-PLACE_COLOURS = {"memory": "#1f5a91", "disk": "#6fa8d6", "peer": "#e6c229", "source": "#c8553d"}
+PLACE_COLOURS = {
+    "memory": "#1f5a91",
+    "disk": "#6fa8d6",
+    "peer": "#e6c229",
+    "source": "#c8553d",
+    "staging": "#9b9b9b",
+}
 WORK_COLOUR = "#a9bccf"
 WAIT_COLOUR = "#c8553d"
 LINE_COLOUR = "#1f5a91"
@@ -182,14 +188,14 @@ def _sources(runs: Sequence[Run]) -> Picture | None:
         _dress(axes, "epoch", "MB")
         axes.set_ylim(0, _most(amounts))
         _epoch_axis(axes, runs)
-        _legend_above(axes, 4)
+        _legend_above(axes, len(PLACES))
         if not any(bottom):
             _say(axes, "not known: this loader does not count bytes")
 
     return _drawn(
         runs,
         "Where bytes came from",
-        "Per epoch. What a cache or another rank gave was not read from the source.",
+        "Per epoch. Staging: copies of samples that were on their way for another batch already.",
         draw,
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 FORMATS = (1, 2)
-PLACES = ("memory", "disk", "peer", "source")
+PLACES = ("memory", "disk", "peer", "source", "staging")
 
 Json = dict[str, Any]
 

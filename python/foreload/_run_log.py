@@ -7,11 +7,13 @@ import json
 import os
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from foreload import _core
 from foreload._arguments import path_of
+from foreload._run_files import PLACES
 
 Json = dict[str, Any]
 
@@ -66,6 +68,13 @@ class Uncounted:
 _UNCOUNTED = Uncounted()
 
 
+def _close(record: _core.RunRecord) -> None:
+    try:
+        record.close()
+    except OSError as error:
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+
+
 class RunLog:
     """Notes each batch, and now and then how the loader does. For the loop's thread.
 
@@ -77,14 +86,19 @@ class RunLog:
     def __init__(self, file: str, header: Json) -> None:
         self._record = _core.RunRecord(file, json.dumps(header))
         self._inside = False
+        self._epoch = 0  # that was begun last, and
+        self._samples = 0  # what the loop got of it
+        self._close = weakref.finalize(self, _close, self._record)
 
     def begin(self, loader: Counting, epoch: int, batches: int, ago: float = 0.0) -> None:
         """The loop asked for the first of so many batches (0: nobody knows) so many seconds ago."""
         self._record.begin_epoch(epoch, batches, json.dumps(loader.stats()), ago)
         self._inside = True
+        self._epoch, self._samples = epoch, 0
 
     def batch(self, loader: Counting, waited: float, samples: int) -> None:
         """The loop waited so many seconds for so many samples."""
+        self._samples += samples
         wanted = self._record.batch(waited, samples)
         if wanted:
             stats = loader.stats() if wanted > 1 else None
@@ -95,11 +109,26 @@ class RunLog:
         self._inside = False
         self._write(self._record.end_epoch, loader.epoch_stats(), loader.stats())
 
+    def uncounted(self) -> Json:
+        """What epoch_stats() says of an epoch in which nothing was read: the same keys as ever."""
+        return {
+            "epoch": self._epoch,
+            "samples": self._samples,
+            "bytes": 0,
+            "from": dict.fromkeys(PLACES, 0),
+            "same_host_bytes": 0,
+        }
+
     def text(self, loader: Counting) -> str:
         """What a run file would say up to now."""
         if self._inside:
             self._write(self._record.moment, loader.epoch_stats(), loader.stats())
         return self._record.text
+
+    def close(self) -> None:
+        """The loader is closed. One that was forgotten, or is left when the process ends, counts as
+        closed too."""
+        self._close()
 
     def _write(self, line: Callable[[str, str], None], epoch: Json, stats: Json | None) -> None:
         """A disk that is full is no reason to end a training run."""

@@ -26,6 +26,16 @@ class Chosen:
     unchanged: bool = False  # it gets images as they are stored
 
 
+def _refuse_batch_transform(transform: Any) -> None:
+    kind = type(transform)
+    package = kind.__module__.partition(".")[0]
+    if package in ("foreload", "torchvision") and kind.__name__ in ("MixUp", "CutMix"):
+        raise ValueError(
+            f"{kind.__name__} mixes the samples of a whole batch, and transform= gets them one by "
+            f"one: give it as batch_transform={kind.__name__}(...)"
+        )
+
+
 def choose_transform(samples: Samples, transform: Any, image_type: str | None) -> Chosen:
     """What is done to the samples: by the argument, else by the data set's own transform."""
     one_of("image_type", image_type or "pil", "pil", "array", "unchanged")
@@ -33,8 +43,11 @@ def choose_transform(samples: Samples, transform: Any, image_type: str | None) -
         return Chosen(None, PartsTransform(transform, samples.parts), python=True)
     makes_images = samples.decode is None and samples.loader is None
     chosen = samples.transform if transform is None else transform
+    if chosen is samples.transform and image_type is None:
+        image_type = samples.image_type
     if chosen is None:
-        return Chosen(None, None, python=not (makes_images and samples.folder is not None))
+        return Chosen(None, None, python=not (makes_images and samples.as_stored))
+    _refuse_batch_transform(chosen)
     chain = None
     try:
         chain = transforms.native(chosen)

@@ -41,15 +41,18 @@ class WaitWatch:
     def waiting(self) -> Iterator[None]:
         """The loop waits for a batch inside."""
         begin = self.now()
+        came = False
         try:
             yield
+            came = True
         finally:
             took = self.now() - begin
-            if self.epochs == 1 and not self._bins:
+            if came and self.epochs == 1 and not self._bins:
                 self.first_wait = self.waited + took
             self.waited += took
             self.longest = max(self.longest, took)
-            self._bins[_bin(took)] += 1
+            if came:
+                self._bins[_bin(took)] += 1
 
     def end(self) -> None:
         """The epoch is over."""

@@ -14,8 +14,20 @@ from foreload._engine_feed import Core
 from foreload._list_core import ListCore
 from foreload._pipeline import Pipeline
 from foreload._stream_core import StreamCore
-from foreload._verdict import Figures
+from foreload._verdict import Figures, judge
 from foreload._waiting import WaitWatch
+from foreload._workers import WorkerMaker
+
+# What the loop waits for where the verdict names this limit.
+_AWAITED = {
+    "loop": "a sample",
+    "source": "the source: it has not given all files of the batch yet",
+    "network": "other ranks, which have samples of the batch",
+    "disk": "the disk cache",
+    "decode": "decoding",
+    "transform": "the Python transform",
+}
+_WORKERS = {True: "{} threads", False: "{} processes"}
 
 
 class Makes(Protocol):
@@ -76,6 +88,11 @@ class Witness:
             self._makes = core
         self._workers = max(1, workers)
         self._in_threads = in_threads if pipeline is not None else workers == 0
+        # Batches come from processes, and there is nobody else to wait for.
+        self._calls = workers > 0 and (
+            isinstance(core, StreamCore)
+            or (isinstance(core, ListCore) and isinstance(core.maker, WorkerMaker))
+        )
         self._device = device
         self._at_begin = _Counted()
 
@@ -105,6 +122,15 @@ class Witness:
         figures["first_wait"] = waits.first_wait
         return self._with_own(figures, _Counted())
 
+    def awaited(self, seconds: float) -> str:
+        """What the loop, which has just waited so long and got nothing, waited for."""
+        if self._calls:
+            return "the data set, which makes the batch in a worker process"
+        if self._pipeline is not None and self._pipeline.has_work:
+            return f"the Python transform ({_WORKERS[self._in_threads].format(self._workers)})"
+        figures = self.epoch() | {"seconds": seconds, "waited": seconds, "first_wait": 0.0}
+        return _AWAITED[judge(figures)["limit"]]
+
     def _with_own(self, figures: Figures, before: _Counted) -> Figures:
         now = self._counted()
         figures["own_seconds"] = now.own_seconds - before.own_seconds
@@ -120,6 +146,8 @@ class Witness:
                 now.transform_cpu_seconds - before.transform_cpu_seconds
             )
             busy = (now.transform_seconds - before.transform_seconds) / self._workers
+            if self._calls:  # what is not finished yet was not counted
+                busy = max(busy, figures["waited"] - figures["own_seconds"])
             figures.setdefault("stages", {})["transform"] = {"busy_seconds": busy}
         return figures
 

@@ -17,7 +17,7 @@ from typing import Any
 from foreload import _augment_tables as tables
 from foreload import _core
 from foreload._images import decode_other
-from foreload._keywords import suggests_keywords
+from foreload._keywords import suggests_keywords, unknown_name
 from foreload._mixing import CutMix as CutMix
 from foreload._mixing import MixUp as MixUp
 
@@ -76,6 +76,10 @@ class Compose:
                 self.transforms.extend(entry.transforms)
             elif isinstance(entry, Step):
                 self.transforms.append(entry)
+            elif isinstance(entry, MixUp | CutMix):
+                raise TypeError(
+                    f"{entry!r} is for whole batches: give it to the DataLoader as batch_transform="
+                )
             else:
                 raise TypeError(
                     f"{entry!r} is not a step of foreload.transforms: for torchvision's use "
@@ -740,6 +744,23 @@ class ToLayout(Step):
     def __repr__(self) -> str:
         layout = "channels_last" if self.channels_last else self._given["layout"].upper()
         return f"ToLayout({layout!r})"
+
+
+# What to use instead of names that people know from torchvision.
+_INSTEAD = {
+    "ToTensor": "images come as tensors; ToDtype('float32', scale=True) makes floats of them",
+    "PILToTensor": "images come as tensors; leave it out",
+    "ToImage": "images come as tensors; leave it out",
+    "ToPILImage": "give a function as transform, it gets Pillow's images",
+    "ConvertImageDtype": "use ToDtype(dtype, scale=True)",
+    "Lambda": "give the DataLoader a function as transform",
+}
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(
+        unknown_name(__name__, name, [n for n in globals() if n[0] != "_"], _INSTEAD)
+    )
 
 
 def imagenet_train(size: Size = 224, dtype: Any = "float32") -> Compose:

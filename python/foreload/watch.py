@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -35,6 +36,14 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def _numbers_here() -> str:
+    """Whose process numbers are valid here: a container has its own."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
 class Follower:
     """Reads a run file as it grows."""
 
@@ -44,6 +53,7 @@ class Follower:
         self.moment: Moment | None = None
         self.before: Moment | None = None  # the moment before
         self.epoch: Epoch | None = None  # the last that has ended
+        self.closed = False  # the loader, or the process has ended in good order
         self.changed = 0.0  # when the file was written last
         self._offset = 0
         self._rest = b""
@@ -74,6 +84,7 @@ class Follower:
     def _begin(self, header: bytes, inode: int) -> None:
         self._inode, self._rest = inode, b""
         self.moment = self.before = self.epoch = None
+        self.closed = False
         try:
             self.about = json.loads(header)
             version = self.about["foreload_run"]
@@ -93,6 +104,8 @@ class Follower:
             record = json.loads(line)
             if record.get("kind") == "moment":
                 self.before, self.moment = self.moment, Moment.of(record)
+            elif record.get("kind") == "end":
+                self.closed = True
             elif "seconds" in record:
                 self.epoch = Epoch.of(record, 0.0)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
@@ -108,6 +121,15 @@ class Follower:
         """Whether the last epoch has ended."""
         epochs = self.about.get("epochs")
         return epochs is not None and self.epoch is not None and self.epoch.number + 1 >= epochs
+
+    @property
+    def process_ended(self) -> bool:
+        """Whether the process that wrote it is gone; only the same machine can tell."""
+        process = self.about.get("process", {})
+        here = {"host": socket.gethostname(), "numbers": _numbers_here()}
+        if not process.get("numbers") or any(process.get(key) != here[key] for key in here):
+            return False
+        return not Path("/proc", str(process["number"])).exists()
 
     def silence(self, now: float) -> float | None:
         """Seconds without news, if they are many."""
@@ -144,6 +166,10 @@ class Figures:
         self.news = ""
         if follower.finished:
             self.news = "finished"
+        elif follower.closed:
+            self.news = "closed"
+        elif follower.process_ended:
+            self.news = "its process has ended without closing the loader"
         elif silence is not None:
             self.news = f"no news for {silence:.0f} s"
 

@@ -52,24 +52,23 @@ TEST_F(PathsTest, TildeAndANameIsThatUsersHome) {
 }
 
 TEST_F(PathsTest, APathThatIsNearlyRightIsSuggested) {
-  EXPECT_EQ(where_it_ends(root_ / "data" / "trian"),
-            "; did you mean " + (root_ / "data" / "train").native() + "?");
-  EXPECT_EQ(where_it_ends(root_ / "data" / "train"), "");
+  const std::string meant = "; did you mean " + (root_ / "data" / "train").native() + "?";
+  EXPECT_EQ(did_you_mean(root_ / "data" / "trian"), meant);
+  EXPECT_EQ(did_you_mean(root_ / "dtaa" / "train"), meant);
+  EXPECT_EQ(did_you_mean(root_ / "data" / "train"), "");
 }
 
-TEST_F(PathsTest, OtherwiseTheNearestFolderThatExistsIsNamed) {
-  EXPECT_EQ(where_it_ends(root_ / "data" / "train" / "xyzzy" / "1"),
-            "; the nearest folder that exists is " + (root_ / "data" / "train").native());
+// The part of a path that exists, like /home, was suggested for all that was not below it.
+TEST_F(PathsTest, AFolderThatExistsIsNotSuggestedForWhatIsNotInIt) {
+  EXPECT_EQ(did_you_mean(root_ / "data" / "train" / "xyzzy" / "1"), "");
+  EXPECT_EQ(did_you_mean(root_ / "dtaa" / "xyzzy"), "");
 }
 
 TEST_F(PathsTest, OutputNeedsItsFolder) {
   EXPECT_TRUE(check_output_file("--trace", root_ / "new.json"));
-  EXPECT_EQ(
-      refusal(check_output_file("--trace", root_ / "xyzzy" / "new.json")),
-      "--trace: cannot write " + (root_ / "xyzzy" / "new.json").native() + ": the folder " +
-          (root_ / "xyzzy").native() +
-          " does not exist; make it, or correct the path; the nearest folder that exists is " +
-          root_.native());
+  EXPECT_EQ(refusal(check_output_file("--trace", root_ / "xyzzy" / "new.json")),
+            "--trace: cannot write " + (root_ / "xyzzy" / "new.json").native() + ": the folder " +
+                (root_ / "xyzzy").native() + " does not exist; make it, or correct the path");
 }
 
 TEST_F(PathsTest, OutputIsNoFolder) {

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 
@@ -22,8 +21,6 @@ from torch.utils.data import (
     TensorDataset,
     random_split,
 )
-
-sys.path.append(str(Path(__file__).parents[1] / "python"))
 
 topic = Topic("data sets")
 streams = Topic("iterable data sets")

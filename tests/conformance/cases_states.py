@@ -9,6 +9,7 @@ import pickle
 import random
 
 import torch
+from beside_torch import Reel
 from conformance import Items, Stream, Topic, outcome
 from torch.utils.data import BatchSampler, DistributedSampler, IterableDataset, RandomSampler
 
@@ -59,28 +60,6 @@ class Tape(Stream):
 
     def load_state_dict(self, state):
         self.loaded = state["done"]
-
-
-class Reel:
-    """An iterator that knows where it is."""
-
-    def __init__(self, numbers):
-        self.numbers, self.done = numbers, 0
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self.done == len(self.numbers):
-            raise StopIteration
-        self.done += 1
-        return self.numbers[self.done - 1]
-
-    def state_dict(self):
-        return {"done": self.done}
-
-    def load_state_dict(self, state):
-        self.done = state["done"]
 
 
 class OfReels(Stream):

@@ -16,6 +16,7 @@ import functools
 import importlib
 import inspect
 import random
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ import torch.utils.data
 import foreload
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent / "python"))  # what several tests share
 DOCUMENT = HERE.parents[1] / "docs" / "pytorch.md"
 
 # In the order of the table.

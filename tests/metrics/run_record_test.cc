@@ -2,6 +2,7 @@
 #include "foreload/metrics/run_record.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
@@ -71,6 +72,23 @@ class RunRecordTest : public ::testing::Test {
   RunRecord::Time now_{};
 };
 
+TEST_F(RunRecordTest, TheLastLineSaysThatTheRunIsOver) {
+  RunRecord written = record();
+  now_ += seconds(2);
+  ASSERT_TRUE(written.close(now_));
+  ASSERT_TRUE(written.moment(epoch(1), stats(1), now_));  // nothing is written after it
+  ASSERT_TRUE(written.close(now_));
+  ASSERT_EQ(lines("end").size(), 1u);
+  EXPECT_EQ(lines("end")[0]["at"], 2);
+  EXPECT_TRUE(lines("moment").empty());
+}
+
+TEST_F(RunRecordTest, TheHeaderNamesTheProcess) {
+  record();
+  EXPECT_EQ(lines("header").at(0)["process"]["number"], ::getpid());
+  EXPECT_FALSE(lines("header").at(0)["process"]["host"].get<std::string>().empty());
+}
+
 TEST_F(RunRecordTest, HeaderSaysWhatRanAndWhen) {
   record();
   const json header = lines("header").at(0);
@@ -102,7 +120,8 @@ TEST_F(RunRecordTest, AMomentTellsWhatHappenedSinceTheLineBefore) {
   EXPECT_EQ(moments[1]["batches"], 3);
   EXPECT_EQ(moments[1]["of"], 10);
   EXPECT_EQ(moments[1]["samples"], 30);
-  EXPECT_EQ(moments[1]["from"], json::parse(R"({"disk":0,"memory":1200,"peer":0,"source":1800})"));
+  EXPECT_EQ(moments[1]["from"],
+            json::parse(R"({"disk":0,"memory":1200,"peer":0,"source":1800,"staging":0})"));
   EXPECT_EQ(moments[1]["waited"], 0.25);
   EXPECT_EQ(moments[1]["stages"]["source"], json::parse("[0.75, 500]"));
   EXPECT_EQ(moments[1]["kept_bytes"], json::parse("[11, 22]"));

@@ -9,6 +9,7 @@ from collections import OrderedDict, namedtuple
 import numpy as np
 import pytest
 import torch
+from beside_torch import check_same
 from torch.utils.data import DataLoader
 
 from foreload._calls import CallMaker, seed_words
@@ -50,27 +51,6 @@ KINDS = {
 }
 
 
-def same(mine, theirs) -> None:
-    """Fails unless types and values are the same all the way down."""
-    assert type(mine) is type(theirs)
-    if isinstance(mine, torch.Tensor):
-        assert mine.dtype == theirs.dtype
-        assert torch.equal(mine, theirs)
-    elif isinstance(mine, np.ndarray):
-        assert mine.dtype == theirs.dtype
-        assert np.array_equal(mine, theirs)
-    elif isinstance(mine, dict):
-        assert list(mine) == list(theirs)
-        for key in mine:
-            same(mine[key], theirs[key])
-    elif isinstance(mine, list | tuple):
-        assert len(mine) == len(theirs)
-        for one, other in zip(mine, theirs, strict=True):
-            same(one, other)
-    else:
-        assert mine == theirs
-
-
 def core_of(maker, length, batch_size=4, drop_last=False, epochs=None, shuffle=False) -> ListCore:
     kind = "torch" if shuffle else "sequential"
     order = OrderSampler(length, kind, 0, Ranks(0, 1, 1, "nobody"), "repeat", Iteration())
@@ -93,14 +73,14 @@ def wanted(indices, epoch=0) -> Wanted:
 def test_batches_are_those_of_torch(kind):
     dataset = Made(KINDS[kind])
     mine = epoch_of(core_of(CallMaker(dataset, None, False, 0), 10))
-    same(mine, list(DataLoader(dataset, batch_size=4)))
+    check_same(mine, list(DataLoader(dataset, batch_size=4)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_single_samples_are_those_of_torch(kind):
     dataset = Made(KINDS[kind])
     mine = epoch_of(core_of(CallMaker(dataset, None, True, 0), 10, batch_size=1))
-    same(mine, list(DataLoader(dataset, batch_size=None)))
+    check_same(mine, list(DataLoader(dataset, batch_size=None)))
 
 
 def test_collate_fn_gets_the_samples():
@@ -121,7 +101,7 @@ class Several(Made):
 
 def test_several_samples_are_asked_for_at_once():
     dataset = Several(lambda i: i)
-    same(
+    check_same(
         epoch_of(core_of(CallMaker(dataset, None, False, 0), 10)),
         list(DataLoader(dataset, batch_size=4)),
     )

@@ -224,6 +224,98 @@ def test_the_progress_bar(images):
     assert "memory 100%" in last
 
 
+class Called:
+    """A data set that is called."""
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, index):
+        return index
+
+
+@pytest.mark.parametrize("kind", ["called", "rows", "stream", "blobs"])
+def test_epoch_stats_have_the_same_keys_for_all_data(images, kind):
+    """ "from" was a KeyError where foreload reads no files."""
+    torch = pytest.importorskip("torch")
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(10))
+
+    class Blobs:
+        def __len__(self):
+            return 10
+
+        def locate(self, index):
+            return b"x"
+
+        def decode(self, data, index):
+            return index
+
+    data = {
+        "called": Called,
+        "rows": lambda: torch.utils.data.TensorDataset(torch.arange(10)),
+        "stream": Stream,
+        "blobs": Blobs,
+    }[kind]()
+    files = foreload.DataLoader(images, 4, transform=CHAIN)
+    loader = foreload.DataLoader(data, 4, num_workers=0)
+    assert loader.epoch_stats().keys() == files.epoch_stats().keys()
+    for number in range(2):
+        for epoch in (files, loader):
+            list(epoch)
+        stats = loader.epoch_stats()
+        assert stats.keys() == files.epoch_stats().keys()
+        assert (stats["epoch"], stats["samples"], stats["bytes"]) == (number, 10, 0)
+        assert stats["from"] == dict.fromkeys(files.epoch_stats()["from"], 0)
+    files.close()
+    loader.close()
+
+
+def test_a_wait_that_ends_with_an_error_is_no_first_batch():
+    """After a timeout the verdict said that the loop itself was the limit."""
+    clock = Clock()
+    watch = WaitWatch(clock)
+    watch.begin(0.0)
+
+    def fail():
+        with watch.waiting():
+            clock.now += 3
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        fail()
+    assert (watch.waited, watch.first_wait) == (3, 0)
+    with watch.waiting():
+        clock.now += 2
+    assert (watch.waited, watch.first_wait) == (5, 5)
+
+
+def test_a_timeout_and_the_verdict_after_it_name_the_data_set(tmp_path):
+    """The message sent its reader to stats(), which named the loop."""
+    ready = tmp_path / "ready"
+    loader = foreload.DataLoader(Waits(ready), timeout=0.3, num_workers=1)
+    iterator = iter(loader)
+    with pytest.raises(RuntimeError, match="waited for the data set, which makes the batch in a"):
+        next(iterator)
+    assert loader.stats()["verdict"]["limit"] == "transform"
+    ready.touch()
+    loader.close()
+
+
+class Waits(Called):
+    """Makes a sample only after a file is there."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __getitem__(self, index):
+        while not self.file.exists():
+            time.sleep(0.01)
+        return index
+
+
 def test_the_progress_bar_of_samples_in_memory():
     class Blobs:
         def __len__(self):

@@ -225,7 +225,12 @@ SHAPES = {  # of what the last batch leaves under a name, where a comment of the
     "Text": ("targets", (7, 128)),
     "Arrays": ("arrays", (10, 1, 16, 16)),
     "Tabular data": ("rows", (36, 5)),
+    "TensorDataset": ("batch", {"x": (36, 5), "y": (36,)}),
+    "Hugging Face datasets": ("batch", {"input_ids": (4, 3), "labels": (4,)}),
+    "IterableDataset": ("lengths", (1,)),
     "Audio": ("sounds", (2, 8000)),
+    "Splitting a folder": ("images", (5, 3, 8, 8)),
+    "MixUp and CutMix": ("labels", (2, 3)),
 }
 
 
@@ -239,7 +244,7 @@ def shapes_of(value):
 @pytest.mark.parametrize("recipe", recipes())
 def test_recipe_gives_what_it_says(recipe, recipe_data, monkeypatch):
     monkeypatch.setenv("NO_ALBUMENTATIONS_UPDATE", "1")  # it would ask the network for a newer one
-    for module in ("torch", "lightning", "accelerate", "albumentations", "cv2"):
+    for module in ("torch", "lightning", "accelerate", "albumentations", "cv2", "datasets"):
         pytest.importorskip(module)
     names = run_blocks(recipes()[recipe])
     if recipe in SHAPES:

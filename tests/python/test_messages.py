@@ -36,6 +36,58 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr
 
 
+# What a loader writes.
+
+
+@pytest.mark.parametrize("write", ["save", "report"])
+def test_a_file_in_a_folder_that_is_not_there_is_refused_before_any_work(
+    folder: Path, write: str
+) -> None:
+    loader = foreload.DataLoader(folder, 4)
+    file = folder.parent / "resutls" / "x"
+    (folder.parent / "results").mkdir()
+    said = (
+        f"{write}(): cannot write {file}: the folder {file.parent} does not exist; make it, or "
+        f"correct the path; did you mean {folder.parent / 'results'}?"
+    )
+    with pytest.raises(ValueError, match=re.escape(said)):
+        getattr(loader, write)(file)
+    loader.close()
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "said"),
+    [
+        (transforms, "ToTensor", "images come as tensors; ToDtype('float32', scale=True)"),
+        (transforms, "RandomRezisedCrop", "did you mean 'RandomResizedCrop'?"),
+        (foreload, "make_images", "it is a command, 'foreload make-images FOLDER --help'"),
+        (foreload, "Dataloader", "did you mean 'DataLoader'?"),
+    ],
+)
+def test_a_name_that_is_not_there_says_what_to_use(module: object, name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(said)):
+        getattr(module, name)
+
+
+def test_private_names_get_no_suggestions() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute '_Compose'$"):
+        getattr(transforms, "_Compose")  # noqa: B009
+
+
+@pytest.mark.parametrize("kind", ["MixUp", "CutMix"])
+def test_what_mixes_batches_is_no_transform_of_samples(folder: Path, kind: str) -> None:
+    """It was called with one image, and the message was about shapes."""
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    for module in (transforms, v2):
+        with pytest.raises(ValueError, match=f"give it as batch_transform={kind}"):
+            foreload.DataLoader(folder, transform=getattr(module, kind)(num_classes=2))
+    with pytest.raises(TypeError, match="to the DataLoader as batch_transform="):
+        transforms.Compose([transforms.Resize(4), getattr(transforms, kind)(num_classes=2)])
+
+
 # Sizes.
 
 

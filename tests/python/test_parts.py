@@ -83,6 +83,73 @@ def test_a_mask_gets_the_crop_and_flip_of_its_picture(pictures):
     loader.close()
 
 
+@pytest.mark.parametrize("workers", ["thread", "process"])
+@pytest.mark.parametrize("size", [(26, 23), (4, 4)])  # the latter is too small for the crop, too
+def test_a_mask_of_another_size_is_an_error_of_its_sample(pictures, workers, size):
+    """It was cropped at other places than its picture, in silence."""
+    Image.new("L", size).save(pictures / "3-mask.png")
+    loader = foreload.DataLoader(
+        Pairs(pictures),
+        1,
+        transform={"image": CROP, "mask": foreload.MaskOf("image")},
+        num_workers=1,
+        workers=workers,
+        shuffle=False,
+    )
+    made, said = 0, ""
+    batches = iter(loader)
+    for _ in range(COUNT):
+        try:
+            next(batches)
+            made += 1
+        except foreload.TransformError as error:
+            said = str(error)
+    loader.close()
+    assert made == COUNT - 1
+    assert said == (
+        f"cannot make sample 3: part 'mask' ({pictures / '3-mask.png'}), mask of part 'image' "
+        f"({pictures / '3.png'}): the mask is {size[0]} x {size[1]} pixels (width x height) and "
+        "its picture 27 x 23: resize the mask to its picture, or name the right files"
+    )
+
+
+def test_a_sample_whose_mask_does_not_fit_can_be_skipped(pictures):
+    Image.new("L", (4, 4)).save(pictures / "3-mask.png")
+    loader = foreload.DataLoader(
+        Pairs(pictures),
+        COUNT,
+        transform={"image": CROP, "mask": foreload.MaskOf("image")},
+        on_error="skip",
+        shuffle=False,
+    )
+    with pytest.warns(RuntimeWarning, match="1 sample skipped"):
+        (batch,) = list(loader)
+    assert batch["number"].tolist() == [0, 1, 2, 4, 4, 5, 6]
+    loader.close()
+
+
+def test_what_lies_outside_of_a_mask_gets_its_fill(pictures):
+    padded = T.Compose([T.Pad(2, fill=9), T.CenterCrop(60)])
+    loader = foreload.DataLoader(
+        Pairs(pictures),
+        COUNT,
+        transform={"image": padded, "mask": foreload.MaskOf("image", fill=255)},
+    )
+    (batch,) = list(loader)
+    loader.close()
+    assert batch["image"][0, :, 29 - 11, 29 - 13].tolist() == [9] * 3
+    assert batch["mask"][0, 0, 29 - 11, 29 - 13] == 255
+    assert batch["mask"][0, 0, 0, 0] == 255
+
+
+@pytest.mark.parametrize("fill", [-1, 256, 0.5])
+def test_a_fill_that_no_mask_can_have_is_refused(pictures, fill):
+    with pytest.raises((TypeError, ValueError), match=r"fill of foreload\.MaskOf must be"):
+        foreload.DataLoader(
+            Pairs(pictures), transform={"image": CROP, "mask": foreload.MaskOf("image", fill)}
+        )
+
+
 def test_tuples_stay_tuples_and_functions_get_bytes(pictures):
     class Tuples(Pairs):
         def locate(self, index):

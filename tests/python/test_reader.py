@@ -97,7 +97,7 @@ def test_read_reports_the_agreed_keys(folder):
         assert key in report
     total = sum(path.stat().st_size for path in files(folder))
     for epoch in report["epochs"]:
-        assert set(epoch["from"]) == {"memory", "disk", "peer", "source"}
+        assert set(epoch["from"]) == {"memory", "disk", "peer", "source", "staging"}
         assert set(epoch["batch_wait_ms"]) == {"p50", "p99", "max"}
         assert epoch["bytes"] == total == sum(epoch["from"].values())
         assert epoch["samples"] == 150
@@ -180,6 +180,29 @@ def test_interrupt_while_waiting(tmp_path):
     _, errors = child.communicate(timeout=20)
     assert child.returncode != 0
     assert "KeyboardInterrupt" in errors
+
+
+def test_only_what_was_read_from_the_source_counts_as_from_there(folder):
+    """Copies of samples that were on their way already counted as read."""
+    total = sum(path.stat().st_size for path in files(folder))
+    report = read(folder, "--epochs", "3", "--batch-size", "16", "--profile", "none")
+    from_source = sum(epoch["from"]["source"] for epoch in report["epochs"])
+    copied = sum(epoch["from"]["staging"] for epoch in report["epochs"])
+    assert from_source == report["source_bytes"] < 3 * total
+    assert from_source + copied == 3 * total
+
+
+def test_the_last_line_says_what_was_read_from_the_source(folder):
+    run = subprocess.run(
+        [PROGRAM, "read", folder, "--epochs", "3", "--memory", "1GiB"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    total = sum(path.stat().st_size for path in files(folder))
+    last = run.stdout.splitlines()[-1]
+    assert last.startswith(f"read {foreload.format_bytes(total)} from the source, folder ")
 
 
 def test_bytes_from_memory_are_no_more_than_memory_holds(folder, tmp_path):

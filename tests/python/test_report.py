@@ -221,7 +221,7 @@ def test_a_run_in_its_first_epoch_has_a_page_too(run: Run, tmp_path: Path) -> No
 def test_the_record_has_a_curve(run: Run, photos: Path, tmp_path: Path) -> None:
     record = tmp_path / "run.jsonl"
     run("read", photos, "--epochs", 1, "--batch-size", 8, "--run-file", record)
-    *_, epoch = map(json.loads, record.read_text("utf-8").splitlines())
+    *_, epoch, _ = map(json.loads, record.read_text("utf-8").splitlines())
     times, delivered, samples = zip(*epoch["curve"], strict=True)
     for series in (times, delivered, samples):
         assert list(series) == sorted(series)
@@ -323,7 +323,7 @@ def test_samples_of_the_programs_own_are_recorded_too(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     for _ in foreload.DataLoader(Blobs(), batch_size=4, run_file=file):
         pass
-    *_, epoch = map(json.loads, file.read_text("utf-8").splitlines())
+    *_, epoch, _ = map(json.loads, file.read_text("utf-8").splitlines())
     assert epoch["samples"] == 10
 
 
@@ -340,7 +340,7 @@ def test_a_home_folder_is_found(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     foreload.DataLoader(images, run_file="~/run.jsonl").close()
-    assert kinds_of(tmp_path / "run.jsonl") == ["header"]
+    assert kinds_of(tmp_path / "run.jsonl") == ["header", "end"]
 
 
 def test_a_disk_that_fills_up_is_a_warning_and_the_run_goes_on(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from beside_torch import check_same
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, random_split
 
 from foreload import _core
@@ -47,33 +48,6 @@ TENSOR_TYPES = [
     torch.float8_e4m3fn,
 ]
 ARRAY_TYPES = ["?", "u1", "i1", "i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
-
-
-def check_same(made: Any, wanted: Any) -> None:
-    """Equal in types, shapes and bits."""
-    assert type(made) is type(wanted)
-    if isinstance(wanted, torch.Tensor):
-        assert made.dtype == wanted.dtype
-        assert made.shape == wanted.shape
-        assert made.requires_grad == wanted.requires_grad
-        assert raw(made) == raw(wanted)
-    elif isinstance(wanted, dict):
-        assert list(made) == list(wanted)
-        for key in wanted:
-            check_same(made[key], wanted[key])
-    elif isinstance(wanted, list | tuple):
-        assert len(made) == len(wanted)
-        for one, other in zip(made, wanted, strict=True):
-            check_same(one, other)
-    else:
-        assert made == wanted
-
-
-def raw(tensor: torch.Tensor) -> bytes:
-    """The bits of a tensor."""
-    whole = torch.empty(tensor.shape, dtype=tensor.dtype)
-    whole.copy_(tensor.detach())
-    return bytes(whole.reshape(-1).view(torch.uint8).numpy()) if whole.numel() else b""
 
 
 def taken(maker: RowMaker, lists: Sequence[Sequence[int]]) -> Iterator[Any]:

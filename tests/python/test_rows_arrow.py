@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from beside_torch import check_same
 from datasets import (
     Array2D,
     ClassLabel,
@@ -24,7 +25,7 @@ from datasets import (
     load_from_disk,
 )
 from datasets import Dataset as HuggingFace
-from test_rows import Columns, all_dense, check_like_torch, check_same, some_lists, taken
+from test_rows import Columns, all_dense, check_like_torch, some_lists, taken
 from torch.utils.data import DataLoader, Subset
 
 from foreload._rows import RowMaker, rows_of

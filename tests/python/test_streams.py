@@ -12,7 +12,8 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from test_calls import Point, draw, same
+from beside_torch import Reel, check_same
+from test_calls import Point, draw
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -58,32 +59,9 @@ class Resumable(Numbers):
         self.loaded = state["done"]
 
 
-class Position:
-    """An iterator that knows where it is."""
-
-    def __init__(self, numbers):
-        self.numbers = numbers
-        self.done = 0
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self.done == len(self.numbers):
-            raise StopIteration
-        self.done += 1
-        return self.numbers[self.done - 1]
-
-    def state_dict(self):
-        return {"done": self.done}
-
-    def load_state_dict(self, state):
-        self.done = state["done"]
-
-
 class WithPosition(Numbers):
     def __iter__(self):
-        return Position(self.numbers())
+        return Reel(self.numbers())
 
 
 @pytest.fixture
@@ -140,7 +118,7 @@ def test_batches_are_those_of_torch(make, length, split, workers, batch_size, dr
         warnings.simplefilter("ignore")  # of more workers than cores
         theirs = list(DataLoader(dataset, batch_size, num_workers=workers, drop_last=drop_last))
     for _ in range(2):  # epochs
-        same(epoch_of(mine), theirs)
+        check_same(epoch_of(mine), theirs)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -151,7 +129,7 @@ def test_samples_of_any_kind(make, workers, batch_size):
 
     dataset = Numbers(10, make=sample)
     theirs = list(DataLoader(dataset, batch_size, num_workers=workers))
-    same(epoch_of(make(dataset, batch_size, workers)), theirs)
+    check_same(epoch_of(make(dataset, batch_size, workers)), theirs)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -254,9 +232,9 @@ def test_a_stream_goes_on_where_it_was(make, kind, workers, stop):
     after.load(state)
     after.seek(0, stop)
     assert after.state() == state
-    same(epoch_of(after), expected[stop:])
-    same(epoch_of(after), expected)  # the next epoch is whole again
-    same(epoch_of(before), expected[stop:])
+    check_same(epoch_of(after), expected[stop:])
+    check_same(epoch_of(after), expected)  # the next epoch is whole again
+    check_same(epoch_of(before), expected[stop:])
 
 
 @pytest.mark.parametrize("kind", [Resumable, WithPosition])
@@ -267,13 +245,13 @@ def test_states_go_on_as_those_of_torchdata(make, kind, workers):
     mine = make(kind(33), 4, workers)
     iterator = iter(theirs)
     for _ in range(3):
-        same(mine.next(300).made, next(iterator))
+        check_same(mine.next(300).made, next(iterator))
     their_state, my_state = theirs.state_dict(), mine.state()
     theirs = StatefulDataLoader(kind(33), 4, num_workers=workers)
     theirs.load_state_dict(their_state)
     mine = make(kind(33), 4, workers)
     mine.load(my_state)
-    same(epoch_of(mine), list(theirs))
+    check_same(epoch_of(mine), list(theirs))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -305,7 +283,7 @@ def test_without_states_batches_are_dropped_with_a_warning(make):
     after = make(Numbers(33), 4, 2)
     with pytest.warns(UserWarning, match="3 batches of the stream are read again and dropped"):
         after.load(before.state())
-    same(epoch_of(after), epoch_of(before))
+    check_same(epoch_of(after), epoch_of(before))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -314,7 +292,7 @@ def test_seek_drops_batches_with_a_warning(make, workers):
     core = make(Numbers(33), 4, workers)
     with pytest.warns(UserWarning, match="2 batches of the stream are read again and dropped"):
         core.seek(0, 2)
-    same(epoch_of(core), expected[2:])
+    check_same(epoch_of(core), expected[2:])
 
 
 @pytest.mark.parametrize(
@@ -424,13 +402,13 @@ def test_a_loader_gives_what_torch_gives_and_goes_on(workers):
 
     expected = list(DataLoader(Resumable(33), 4, num_workers=workers))
     first, second = loader(), loader()
-    same(list(first), expected)
+    check_same(list(first), expected)
     iterator = iter(first)
-    same([next(iterator) for _ in range(3)], expected[:3])
+    check_same([next(iterator) for _ in range(3)], expected[:3])
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
-    same(list(second), expected[3:])
-    same(list(iterator), expected[3:])
-    same(list(second), expected)
+    check_same(list(second), expected[3:])
+    check_same(list(iterator), expected[3:])
+    check_same(list(second), expected)
     first.close()
     second.close()
 

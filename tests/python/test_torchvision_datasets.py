@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -166,3 +168,59 @@ def test_the_folder_of_a_path_is_a_data_set(images):
     with pytest.raises(IndexError, match="sample 50"):
         data[50]
     loader.close()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"transform": foreload.transforms.Resize((8, 8))},
+        {"transform": v2.Compose([v2.Resize((8, 8)), v2.PILToTensor()])},
+        {"transform": small, "target_transform": lambda label: label + 5},
+        {"transform": lambda array: array[:8, :8].copy(), "image_type": "array"},
+    ],
+)
+def test_a_part_of_what_a_loader_has_of_a_folder_is_read_by_foreload(images, given):
+    """It was called sample by sample."""
+    whole = foreload.DataLoader(images, **given)
+    part = Subset(whole.dataset, range(45, 3, -2))
+    assert_as_torch_gives_them(part, native=True)
+    assert_as_torch_gives_them(ConcatDataset([part, whole.dataset]), native=True)
+    whole.close()
+
+
+def test_parts_of_a_folder_may_have_other_transforms_and_caches(images):
+    whole = foreload.DataLoader(images).dataset
+    parts = torch.utils.data.random_split(whole, [0.8, 0.2], torch.Generator().manual_seed(0))
+    loaders = [
+        foreload.DataLoader(
+            part, 4, transform=foreload.transforms.Resize((size, size)), memory="1MiB"
+        )
+        for part, size in zip(parts, (8, 16), strict=True)
+    ]
+    for loader, part, size in zip(loaders, parts, (8, 16), strict=True):
+        batches = list(loader)
+        assert {images.shape[1:] for images, _ in batches} == {(3, size, size)}
+        labels = [label for _, labels in batches for label in labels.tolist()]
+        assert labels == [whole.targets[index] for index in part.indices]
+        list(loader)
+        assert loader.epoch_stats()["from"]["memory"] > 0
+        loader.close()
+
+
+def test_a_part_of_a_folder_without_a_transform_gives_bytes_as_the_whole_does(images):
+    whole = foreload.DataLoader(images, batch_size=None)
+    samples = list(whole)
+    part = foreload.DataLoader(Subset(whole.dataset, [7, 3]), batch_size=None)
+    assert [(bytes(data), label) for data, label in part] == [
+        (bytes(samples[index][0]), samples[index][1]) for index in (7, 3)
+    ]
+    assert [(bytes(data), label) for data, label in part] == [whole.dataset[7], whole.dataset[3]]
+    part.close()
+    whole.close()
+
+
+def test_a_part_of_a_folder_keeps_its_transform_in_another_process(images):
+    whole = foreload.DataLoader(images, transform=foreload.transforms.Resize((8, 8)))
+    part = pickle.loads(pickle.dumps(Subset(whole.dataset, [7, 3])))
+    assert_as_torch_gives_them(part, native=True)
+    whole.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -115,6 +116,61 @@ def test_a_job_that_has_had_its_epochs_is_finished(tmp_path: Path) -> None:
     assert figures(file, later=99).news == "finished"
 
 
+def test_a_loader_that_was_closed_is_said_to_be(tmp_path: Path) -> None:
+    """Without epochs= nothing ever said that a run was over."""
+    file = write(tmp_path / "run", HEADER, EPOCH, {"kind": "end", "at": 61.0})
+    assert figures(file, later=99).news == "closed"
+
+
+@pytest.mark.parametrize("ends", ["closed", "dropped", "process"])
+def test_a_loader_says_in_its_run_file_that_it_has_ended(tmp_path: Path, ends: str) -> None:
+    code = (
+        "import sys, foreload\n"
+        "loader = foreload.DataLoader([1, 2, 3], run_file=sys.argv[1], num_workers=0)\n"
+        "list(loader)\n"
+        + {"closed": "loader.close()\n", "dropped": "del loader\n", "process": ""}[ends]
+    )
+    file = tmp_path / "run.jsonl"
+    subprocess.run([sys.executable, "-c", code, file], check=True, timeout=120)
+    assert figures(file).news == "closed"
+
+
+def test_a_fork_does_not_end_the_record_of_a_loader(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, foreload\n"
+        "loader = foreload.DataLoader([1, 2, 3], run_file=sys.argv[1], num_workers=0)\n"
+        "if os.fork() == 0:\n    sys.exit()\n"
+        "os.wait()\n"
+        "print('end' in open(sys.argv[1]).read())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "run"],
+        check=True,
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "False\n"
+
+
+def test_a_process_that_was_killed_is_said_to_have_ended(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys, foreload\n"
+        "loader = foreload.DataLoader([1, 2, 3], run_file=sys.argv[1], num_workers=0)\n"
+        "list(loader)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    file = tmp_path / "run.jsonl"
+    subprocess.run([sys.executable, "-c", code, file], check=False, timeout=120)
+    assert figures(file).news == "its process has ended without closing the loader"
+
+
+def test_nobody_knows_of_processes_on_other_machines(tmp_path: Path) -> None:
+    process = {"number": 2**22 + 1, "host": "elsewhere", "numbers": "pid:[1]"}
+    file = write(tmp_path / "run", HEADER | {"process": process}, EPOCH)
+    assert figures(file).news == ""
+
+
 def test_losses_are_said(tmp_path: Path) -> None:
     lost = moment(12, 112, losses=["3 samples were skipped"])
     assert figures(write(tmp_path / "run", HEADER, lost)).line().endswith("3 samples were skipped")
@@ -187,7 +243,9 @@ class Terminal:
         self.run("new-session", "-d", *size, "sh", "-c", script, "sh", *command)
 
     def run(self, *arguments: str) -> str:
-        done = subprocess.run([*self._tmux, *arguments], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [*self._tmux, *arguments], capture_output=True, text=True, timeout=120
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_calls import KINDS, Made, core_of, draw, epoch_of, same, wanted
+from beside_torch import check_same
+from test_calls import KINDS, Made, core_of, draw, epoch_of, wanted
 from torch.utils.data import DataLoader, DistributedSampler, default_collate, get_worker_info
 
 import foreload
@@ -69,14 +70,14 @@ def mappings() -> int:
 def test_batches_are_those_of_torch(make, kind):
     dataset = Made(KINDS[kind])
     mine = epoch_of(core_of(make(dataset, workers=2), 10))
-    same(mine, list(DataLoader(dataset, batch_size=4)))
+    check_same(mine, list(DataLoader(dataset, batch_size=4)))
 
 
 @pytest.mark.parametrize("kind", ["arrays", "dicts", "named", "strings"])
 def test_single_samples_are_those_of_torch(make, kind):
     dataset = Made(KINDS[kind])
     mine = epoch_of(core_of(make(dataset, single=True), 10, batch_size=1))
-    same(mine, list(DataLoader(dataset, batch_size=None)))
+    check_same(mine, list(DataLoader(dataset, batch_size=None)))
 
 
 def test_order_and_random_numbers_do_not_depend_on_workers(make):
@@ -88,7 +89,7 @@ def test_order_and_random_numbers_do_not_depend_on_workers(make):
     for _ in range(2):
         batches = epoch_of(expected)
         for run in runs:
-            same(epoch_of(run), batches)
+            check_same(epoch_of(run), batches)
 
 
 Sample = namedtuple("Sample", ["image", "label"])
@@ -131,7 +132,7 @@ def test_processes_that_begin_with_nothing(make, method):
     assert batch["begun"].tolist() == [0] * 12
     assert batch["threads"].tolist() == [1] * 12
     here = CallMaker(Made(draw), None, False, 7)
-    same(batch["drawn"], take(here, range(12)))
+    check_same(batch["drawn"], take(here, range(12)))
 
 
 def test_what_cannot_be_sent_is_named(make):
@@ -800,11 +801,11 @@ def test_a_loader_gives_what_torch_gives_and_goes_on_anywhere():
         for n in (2, 1)
     ]
     batches = list(loaders[0])
-    same([batch[:2] for batch in batches], expected)
+    check_same([batch[:2] for batch in batches], expected)
     iterator = iter(loaders[0])
     expected = [next(iterator) for _ in range(3)]
     loaders[1].load_state_dict(loaders[0].state_dict())
-    same(list(loaders[1]), list(iterator))
+    check_same(list(loaders[1]), list(iterator))
     for loader in loaders:
         loader.close()
 

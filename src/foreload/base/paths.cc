@@ -41,6 +41,17 @@ fs::path parent_of(const fs::path& path) {
   return named.has_parent_path() ? named.parent_path() : fs::path(".");
 }
 
+// The first of them; no more than can be looked at in a moment.
+std::vector<std::string> names_in(const fs::path& folder) {
+  constexpr size_t kMostNames = 10'000;
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::directory_iterator i(folder, error), end;
+       !error && i != end && names.size() < kMostNames; i.increment(error))
+    names.push_back(i->path().filename().native());
+  return names;
+}
+
 }  // namespace
 
 fs::path expand_home(const fs::path& path) {
@@ -51,29 +62,20 @@ fs::path expand_home(const fs::path& path) {
   return home.empty() ? path : fs::path(home + text.substr(end));
 }
 
-std::string where_it_ends(const fs::path& path) {
+std::string did_you_mean(const fs::path& path) {
   std::error_code error;
-  fs::path missing = path;
-  fs::path folder = path;
-  while (!fs::exists(folder, error)) {
-    missing = folder;
-    const fs::path above = parent_of(folder);
-    if (above == folder) return "";
-    folder = above;
+  if (fs::exists(path, error)) return "";
+  fs::path meant;
+  for (const fs::path& name : path) {
+    if (name.empty() || fs::exists(meant / name, error)) {
+      meant /= name;
+      continue;
+    }
+    const std::string near = nearest(name.native(), names_in(meant.empty() ? "." : meant));
+    if (near.empty()) return "";
+    meant /= near;
   }
-  if (folder == path) return "";
-  constexpr size_t kMostNames = 10'000;
-  std::vector<std::string> names;
-  for (fs::directory_iterator i(folder, error), end;
-       !error && i != end && names.size() < kMostNames; i.increment(error))
-    names.push_back(i->path().filename().native());
-  const fs::path last = missing.has_filename() ? missing : missing.parent_path();
-  const std::string near = nearest(last.filename().native(), names);
-  if (!near.empty())
-    return fmt::format("; did you mean {}?",
-                       (folder == "." ? fs::path(near) : folder / near).native());
-  return fmt::format("; the nearest folder that exists is {}",
-                     folder == "." ? fs::current_path(error).native() : folder.native());
+  return fs::exists(meant, error) ? fmt::format("; did you mean {}?", meant.native()) : "";
 }
 
 Result<void> check_output_file(std::string_view what, const fs::path& file) {
@@ -87,7 +89,7 @@ Result<void> check_output_file(std::string_view what, const fs::path& file) {
   const fs::path folder = parent_of(file);
   if (!fs::exists(folder, error))
     return refuse(fmt::format("the folder {} does not exist", folder.native()),
-                  "make it, or correct the path" + where_it_ends(folder));
+                  "make it, or correct the path" + did_you_mean(folder));
   if (!fs::is_directory(folder, error))
     return refuse(fmt::format("{} is not a folder", folder.native()), "correct the path");
   // A device like /dev/null is written to, not replaced.
@@ -114,7 +116,7 @@ Result<void> check_new_folder(std::string_view what, const fs::path& folder) {
       ErrorKind::invalid,
       fmt::format("{}: cannot make folder {}: {}, which it would be in, does not exist; "
                   "correct the path, or make it with mkdir -p {}{}",
-                  what, folder.native(), parent.native(), parent.native(), where_it_ends(parent)));
+                  what, folder.native(), parent.native(), parent.native(), did_you_mean(parent)));
 }
 
 }  // namespace foreload

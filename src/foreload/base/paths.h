@@ -16,9 +16,9 @@ namespace foreload {
 // everything else, and a user that nobody knows, as it is.
 std::filesystem::path expand_home(const std::filesystem::path& path);
 
-// Where a path that is not there leaves the tree: "; did you mean /data/train?" where a name beside
-// it is near, otherwise "; the nearest folder that exists is /data". Empty for a path that exists.
-std::string where_it_ends(const std::filesystem::path& path);
+// Of a path that is not there: "; did you mean /data/train?", if that is there and each of its
+// names is near the one that was given. Otherwise empty.
+std::string did_you_mean(const std::filesystem::path& path);
 
 // Whether a file can be written there later: its folder exists and may be written to, and the file,
 // if it is there, is one that may be replaced. `what` is the option. Fails with `invalid`.

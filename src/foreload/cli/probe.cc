@@ -52,7 +52,7 @@ Result<std::vector<Target>> targets_of(const ProbeOptions& options,
       return fail(
           ErrorKind::unreadable,
           fmt::format("cannot measure {}: {}; check the path{}", path,
-                      error ? error.message() : "there is no such folder", where_it_ends(path)));
+                      error ? error.message() : "there is no such folder", did_you_mean(path)));
     targets.push_back({kind, path});
     return {};
   };

@@ -47,29 +47,14 @@ void make_larger(Json& most, const Json& other) {
 }
 
 // Totals over the whole run that are the job's when they are added up.
-constexpr const char* kSummed[] = {"held_samples",
-                                   "held_bytes",
-                                   "source_bytes",
-                                   "source_samples",
-                                   "retries",
-                                   "merged_reads",
-                                   "hedged_reads",
-                                   "hedged_bytes",
-                                   "late_tier_reads",
-                                   "decoded_samples",
-                                   "source_errors",
-                                   "corrupt_copies",
-                                   "read_ahead_samples",
-                                   "abandoned_reads",
-                                   "skipped",
-                                   "served_samples",
-                                   "refused_requests",
-                                   "pushed_samples",
-                                   "failed_pushes",
-                                   "adopted_samples",
-                                   "replicas_kept",
-                                   "replicas_given_up",
-                                   "copied_source_bytes"};
+constexpr const char* kSummed[] = {"held_samples",       "held_bytes",       "source_bytes",
+                                   "source_samples",     "retries",          "merged_reads",
+                                   "hedged_reads",       "hedged_bytes",     "late_tier_reads",
+                                   "decoded_samples",    "source_errors",    "corrupt_copies",
+                                   "read_ahead_samples", "abandoned_reads",  "skipped",
+                                   "served_samples",     "refused_requests", "pushed_samples",
+                                   "failed_pushes",      "adopted_samples",  "replicas_kept",
+                                   "replicas_given_up"};
 
 Json summed_epochs(const std::vector<Json>& reports) {
   Json epochs = Json::array();
@@ -170,9 +155,9 @@ Json report_of_job(const std::vector<Json>& reports) {
 }
 
 void print_ranks(const std::vector<Json>& reports) {
-  fmt::print("{:>5} {:>6} {:>9} {:>11} {:>11} {:>11} {:>11} {:>11} {:>7} {:>11}  {}\n", "epoch",
-             "rank", "seconds", "memory", "disk", "same host", "peers", "source", "waited",
-             "longest", "digest");
+  fmt::print("{:>5} {:>6} {:>9} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>7} {:>11}  {}\n",
+             "epoch", "rank", "seconds", "memory", "disk", "same host", "peers", "source",
+             "staging", "waited", "longest", "digest");
   for (size_t e = 0; e < reports[0]["epochs"].size(); ++e) {
     for (size_t r = 0; r < reports.size(); ++r) {
       if (reports[r].is_null()) {
@@ -183,12 +168,13 @@ void print_ranks(const std::vector<Json>& reports) {
       auto from = [&epoch](const char* place) { return epoch["from"].value(place, uint64_t{0}); };
       const uint64_t same_host = epoch.value("same_host_bytes", uint64_t{0});
       fmt::print(
-          "{:>5} {:>6} {:>9.2f} {:>11} {:>11} {:>11} {:>11} {:>11} {:>6.1f}% {:>8.1f} ms  {}\n",
+          "{:>5} {:>6} {:>9.2f} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} {:>6.1f}% {:>8.1f} ms  "
+          "{}\n",
           epoch["epoch"].get<uint64_t>(), r, epoch["seconds"].get<double>(),
           format_bytes(from("memory")), format_bytes(from("disk")), format_bytes(same_host),
           format_bytes(from("peer") - same_host), format_bytes(from("source")),
-          100 * epoch["wait_fraction"].get<double>(), epoch["batch_wait_ms"]["max"].get<double>(),
-          epoch.value("digest", std::string()));
+          format_bytes(from("staging")), 100 * epoch["wait_fraction"].get<double>(),
+          epoch["batch_wait_ms"]["max"].get<double>(), epoch.value("digest", std::string()));
     }
   }
   for (size_t e = 0; e < reports[0]["epochs"].size(); ++e) {

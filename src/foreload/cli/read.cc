@@ -190,13 +190,16 @@ void print_epoch(const EpochStats& epoch, const std::string& digest) {
   };
   const Verdict verdict = judge(epoch.figures);
   fmt::print(
-      "epoch {}: {:.2f} s, {:.0f} samples/s, {:.1f} MB/s; from memory {}, disk {}, source {}; "
+      "epoch {}: {:.2f} s, {:.0f} samples/s, {:.1f} MB/s; from memory {}, disk {}, source {}{}; "
       "batch wait p50 {:.2f} ms, p99 {:.2f} ms, max {:.2f} ms{}; {}{}{}\n",
       epoch.epoch, epoch.seconds, static_cast<double>(epoch.samples) / seconds,
       static_cast<double>(epoch.bytes) / seconds / 1e6, from(From::memory), from(From::disk),
-      from(From::source), milliseconds(epoch.waits.quantile(0.5)),
-      milliseconds(epoch.waits.quantile(0.99)), milliseconds(epoch.waits.largest()),
-      digest.empty() ? "" : "; digest " + digest, verdict.text,
+      from(From::source),
+      epoch.from_bytes[static_cast<size_t>(From::staging)] > 0
+          ? fmt::format(", copied in staging {}", from(From::staging))
+          : "",
+      milliseconds(epoch.waits.quantile(0.5)), milliseconds(epoch.waits.quantile(0.99)),
+      milliseconds(epoch.waits.largest()), digest.empty() ? "" : "; digest " + digest, verdict.text,
       verdict.losses.empty() ? "" : "; lost: ", fmt::join(verdict.losses, ", "));
   std::fflush(stdout);
 }
@@ -366,6 +369,7 @@ Result<int> run_read(const ReadOptions& options) {
     if (!options.json) losses.tell(stats.figures);
     if (!options.json && !rendezvous) print_epoch(stats, hex);
   }
+  if (record) FORELOAD_CHECK(record->close(Clock::now()));
   const LoaderStats stats = loader->stats();
   report.update(Json::parse(to_json(stats)));
   report.update(Json::parse(to_json(start)));
@@ -386,7 +390,9 @@ Result<int> run_read(const ReadOptions& options) {
     fmt::print("{}\n", report.dump(2));
   else
     fmt::print(
-        "{}{}; listing {:.2f} s, first batch after {:.2f} s, peak memory {}{}\n", stats.source,
+        "read {} from the source, {}{}; listing {:.2f} s, first batch after {:.2f} s, peak memory "
+        "{}{}\n",
+        format_bytes(report["source_bytes"].get<uint64_t>()), stats.source,
         rendezvous ? fmt::format("; peers over {} ({})", start.transport, start.transport_why) : "",
         stats.listing_seconds, report["first_batch_seconds"].get<double>(),
         format_bytes(report["peak_rss_bytes"].get<uint64_t>()), skipped_text(stats.engine));

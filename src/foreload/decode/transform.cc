@@ -139,10 +139,17 @@ Result<void> Transform::run(std::span<const std::byte> file, const SampleKey& ke
 }
 
 Result<Transform::Sample> Transform::run(std::span<const std::byte> file, const SampleKey& key,
-                                         Scratch& scratch) const {
+                                         Scratch& scratch, std::optional<ImageSize> picture) const {
   FORELOAD_TRY(const ImageHeader header, open(file, scratch));
-  FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, header.upright(), key, mask_.get()));
-  Sample sample{.form = form_};
+  const ImageSize size = header.upright();
+  if (picture && *picture != size) {
+    return fail(ErrorKind::invalid,
+                fmt::format("the mask is {} x {} pixels (width x height) and its picture {} x {}: "
+                            "resize the mask to its picture, or name the right files",
+                            size.width, size.height, picture->width, picture->height));
+  }
+  FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, size, key, mask_.get()));
+  Sample sample{.form = form_, .file = size};
   sample.form.size = plan.size();
   sample.bytes.resize(sample.form.bytes());
   FORELOAD_CHECK(run_plan(file, header, plan, sample.bytes, scratch));

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -96,9 +97,13 @@ class Transform {
   // The same where sizes differ: the sample's own form and bytes.
   struct Sample {
     OutputForm form;
+    ImageSize file;  // size of the (upright) image in the file
     std::vector<std::byte> bytes;
   };
-  Result<Sample> run(std::span<const std::byte> file, const SampleKey& key, Scratch& scratch) const;
+  // `picture`: the size of the picture that this is a mask of. Fails with `invalid` if the mask has
+  // another one, since no random crop of one fits the other.
+  Result<Sample> run(std::span<const std::byte> file, const SampleKey& key, Scratch& scratch,
+                     std::optional<ImageSize> picture = std::nullopt) const;
 
   // What run() would draw for an image of this (upright) size; defaults where run() would fail.
   DrawnParameters draw(ImageSize image, const SampleKey& key) const;

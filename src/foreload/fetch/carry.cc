@@ -303,19 +303,12 @@ void Engine::carry(action::Copy& a) {
     }
   }
   if (!bytes.empty()) std::memcpy(target.ranges[a.to.index].data(), bytes.data(), bytes.size());
-  // It counts like the read that it is a copy of, unless memory would have had it in a moment.
+  // Memory would have had it in a moment where it keeps it.
   const uint64_t sample = source.samples[a.from.index];
   const bool kept = std::ranges::any_of(parts_.tiers, [sample](const EngineTier& tier) {
     return tier.memory && tier.memory->owns(sample);
   });
-  count_copy(target, a.to.index, kept ? From::memory : source.from[a.from.index]);
-}
-
-void Engine::count_copy(OpenBatch& batch, uint32_t index, From from) {
-  batch.from[index] = from;
-  if (from != From::source) return;
-  std::lock_guard lock(mutex_);
-  stats_.copied_source_bytes += batch.ranges[index].size();
+  target.from[a.to.index] = kept ? From::memory : From::staging;
 }
 
 void Engine::carry(action::Substitute& a) {
@@ -325,7 +318,7 @@ void Engine::carry(action::Substitute& a) {
     action::Copy copy{a.from, a.to};
     return carry(copy);
   }
-  count_copy(batch, a.to.index, batch.from[a.from.index]);
+  batch.from[a.to.index] = From::staging;
   if (!batch.apart.empty()) {
     batch.apart[a.to.index] = batch.apart[a.from.index];
   } else if (batch.decoded) {

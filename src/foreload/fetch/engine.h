@@ -44,9 +44,9 @@ namespace foreload {
 
 // Where the bytes of a delivered sample came from; same_host: from the memory of another rank on
 // this host. A sample that was read ahead into a tier counts as coming from the source the first
-// time.
-enum class From : uint8_t { memory, disk, same_host, peer, source };
-inline constexpr size_t kFroms = 5;
+// time. staging: nothing was read for it; it is a copy of a sample in another place of an open batch.
+enum class From : uint8_t { memory, disk, same_host, peer, source, staging };
+inline constexpr size_t kFroms = 6;
 
 // A finished batch. Whoever holds `memory` keeps the bytes. Where samples are decoded, `decoded`
 // holds them one after another, or `apart` does where their sizes differ, and `bytes` is empty.
@@ -136,9 +136,6 @@ struct EngineStats {
   uint64_t source_bytes = 0;  // all that was read, also what nobody took in the end
   uint64_t source_samples = 0;
   uint64_t disk_bytes = 0;  // read from disk caches for batches
-  // Counted as from the source in batches, but read for another place: the sample was on its way
-  // already, or stands in for a bad one.
-  uint64_t copied_source_bytes = 0;
   uint64_t corrupt_copies = 0;  // in tiers; each became a miss
   uint64_t source_errors = 0;
   uint64_t decoded_samples = 0;
@@ -226,7 +223,6 @@ class Engine {
   void carry(action::Copy& a);
   void carry(action::Substitute& a);
   // The sample of a place is a copy of one that came from there.
-  void count_copy(OpenBatch& batch, uint32_t index, From from);
   void carry(action::LoseTier& a);
   void carry(action::Deliver& a);
   void carry(action::Fail& a);

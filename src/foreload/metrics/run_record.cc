@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/metrics/run_record.h"
 
+#include <limits.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,7 +19,7 @@ namespace {
 
 using RecordJson = nlohmann::ordered_json;
 
-constexpr std::array<const char*, 4> kPlaces{"memory", "disk", "peer", "source"};
+constexpr std::array<const char*, 5> kPlaces{"memory", "disk", "peer", "source", "staging"};
 // Moments are a second apart at first and fifteen at most.
 constexpr double kLeastInterval = 1, kMostInterval = 15, kMomentsOfARun = 300;
 constexpr uint64_t kCurvePoints = 60;  // of an epoch
@@ -50,6 +53,15 @@ std::vector<RecordJson> list_of(const RecordJson& json, const std::string& key) 
   const auto found = json.find(key);
   if (found == json.end() || !found->is_array()) return {};
   return std::vector<RecordJson>(found->begin(), found->end());
+}
+
+// Who runs, so that others on this machine can see whether it still does.
+RecordJson this_process() {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  std::array<char, 64> space{};  // of process numbers, like pid:[4026531836]
+  if (::readlink("/proc/self/ns/pid", space.data(), space.size() - 1) < 0) space[0] = '\0';
+  return {{"number", ::getpid()}, {"host", host.data()}, {"numbers", space.data()}};
 }
 
 // In UTC, as 2026-01-31T23:59:59Z.
@@ -215,10 +227,12 @@ Result<RunRecord> RunRecord::create(const std::filesystem::path& file, std::stri
   line.update(parse(header));
   line["foreload_run"] = kRunFileVersion;
   line["started"] = clock_time();
+  line["process"] = this_process();
   record.header_ = line.dump(-1, ' ', false, RecordJson::error_handler_t::replace);
   if (!file.empty()) {
     FORELOAD_TRY(record.file_, RunFile::create(file, record.header_));
   }
+  record.process_ = ::getpid();
   record.begin_ = record.last_line_ = record.last_point_ = record.epoch_begin_ = now;
   record.at_line_ = std::make_unique<Counters>();
   record.at_begin_ = std::make_unique<Counters>();
@@ -359,6 +373,14 @@ Result<void> RunRecord::end_epoch(std::string_view epoch, std::string_view stats
   epochs_.push_back(text);
   if (epochs_.size() > kEpochsKept) epochs_.pop_front();
   return write(std::move(text), /*sync=*/true);
+}
+
+Result<void> RunRecord::close(Time now) {
+  if (process_ != ::getpid()) return {};
+  const RecordJson line{{"kind", "end"}, {"at", milli(seconds(now))}};
+  const auto written = write(line.dump(), /*sync=*/true);
+  file_.reset();
+  return written;
 }
 
 std::string RunRecord::text() const {

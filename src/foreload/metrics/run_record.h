@@ -9,6 +9,8 @@
 // the Python package write the same; any of their keys may be missing. For the loop's thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -32,7 +34,8 @@ class RunRecord {
   enum class Wants : uint8_t { nothing, epoch, epoch_and_stats };
 
   // The run begins. `header` as for RunFile::create(), which says how it fails; without a file the
-  // last lines are only kept here. The time at which it began is added to the header.
+  // last lines are only kept here. The time at which it began and the process are added to the
+  // header.
   static Result<RunRecord> create(const std::filesystem::path& file, std::string_view header,
                                   Time now);
   RunRecord(RunRecord&&) noexcept;
@@ -49,6 +52,8 @@ class RunRecord {
   // A moment, due or not.
   Result<void> moment(std::string_view epoch, std::string_view stats, Time now);
   Result<void> end_epoch(std::string_view epoch, std::string_view stats, Time now);
+  // The run is over, and nothing is written after that. Does nothing in a process that was forked.
+  Result<void> close(Time now);
 
   // Header and lines as a run file has them: the last epochs, and moments of the whole run with
   // more time between them the more there are.
@@ -69,6 +74,7 @@ class RunRecord {
   uint64_t keep_every_ = 1;  // of the moments, for text()
   uint64_t seen_moments_ = 0;
 
+  pid_t process_ = 0;
   Time begin_;
   Time last_line_;
   Time last_point_;  // of the curve

@@ -139,7 +139,7 @@ Result<void> Lister::for_all(size_t count, const ParallelLoop::Item& item,
 Error Lister::cannot_list(std::string_view folder, int error) const {
   return {ErrorKind::unreadable,
           fmt::format("cannot list folder {}: {}; {}", folder, system_message(error),
-                      folder == root_ ? "check the path" + where_it_ends(root_)
+                      folder == root_ ? "check the path" + did_you_mean(root_)
                                       : "make it readable, or remove it")};
 }
 
