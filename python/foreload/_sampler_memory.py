@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from foreload._packages import class_of
+
 # A sampler without a length that gives more than this in one epoch is taken for an endless one.
 MOST_DRAWN = 1 << 28
 
@@ -34,11 +36,6 @@ def _chain(sampler: Any) -> list[Any]:
     return found
 
 
-def _class_of(name: str, module: str) -> Any:
-    """A class of a package, if the program uses that package."""
-    return getattr(sys.modules.get(module), name, None)
-
-
 def _method_owner(sampler: Any, name: str) -> Any:
     return next((cls for cls in type(sampler).__mro__ if name in vars(cls)), None)
 
@@ -47,16 +44,16 @@ def _is_distributed(sampler: Any) -> bool:
     """Whether it is torch's DistributedSampler or torchdata's: rank and epoch say all of it."""
     owner = _method_owner(sampler, "__iter__")
     return owner is not None and owner in (
-        _class_of("DistributedSampler", "torch.utils.data.distributed"),
-        _class_of("StatefulDistributedSampler", "torchdata.stateful_dataloader.sampler"),
+        class_of("DistributedSampler", "torch.utils.data.distributed"),
+        class_of("StatefulDistributedSampler", "torchdata.stateful_dataloader.sampler"),
     )
 
 
 def _is_plain_batches(sampler: Any) -> bool:
     owner = _method_owner(sampler, "__iter__")
     return owner is not None and owner in (
-        _class_of("BatchSampler", "torch.utils.data.sampler"),
-        _class_of("BatchSampler", "torchdata.stateful_dataloader.sampler"),
+        class_of("BatchSampler", "torch.utils.data.sampler"),
+        class_of("BatchSampler", "torchdata.stateful_dataloader.sampler"),
     )
 
 
