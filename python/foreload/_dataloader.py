@@ -19,6 +19,7 @@ from foreload._arguments import Bytes, maybe_whole, path_of, whole
 from foreload._batches import BatchMaker
 from foreload._budgets import Disk
 from foreload._cache import Cache
+from foreload._changes import Changes, look_of, watch_dataset
 from foreload._collate import HAVE_TORCH, default_collate, default_convert
 from foreload._datasets import samples_of
 from foreload._delivery import Delivery, Run
@@ -311,6 +312,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             core, give_back = open_engine(settings, ranks, cache, joining)
             own = order_sampler(core.samples, kind, self.seed, ranks, pad, self._iteration)
         self._core = core
+        self._changes = Changes()
+        self._watch(chosen, transform, copied=workers == "process")
         self._give_back = weakref.finalize(self, give_back)
         if self._feed is not None:
             self._feed.name_of = core.name_of
@@ -360,6 +363,22 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         self._keep_arguments(given | {"dataset": dataset}, own)
         _open.add(self)
         lead_past()
+
+    def _watch(self, chosen: Chosen, transform: Any, copied: bool) -> None:
+        """Remember what was read of the data set and of the transform. What is called as it is, in
+        this process, may change."""
+        samples, changes = self._samples, self._changes
+        translated = not samples.makes_itself and not chosen.python
+        if isinstance(self._core, ListCore) and samples.called:
+            rows = isinstance(self._core.maker, RowMaker)
+            if rows or self.num_workers > 0:
+                watch_dataset(changes, samples.dataset, copied=not rows)
+        elif samples.folder is None and not samples.stream:
+            watch_dataset(changes, samples.dataset, translated)
+        if transform is not None and (translated or copied):
+            changes.watch("the transform", lambda: look_of(transform))
+        elif chosen.python and copied:
+            changes.watch("the transform", lambda: look_of(samples.transform))
 
     def _keep_arguments(self, given: dict[str, Any], own: OrderSampler) -> None:
         """What trainers look at, and make a loader from again."""
@@ -423,12 +442,11 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
     def _check_beginning(self) -> None:
         """Whether an iteration can begin."""
-        self._samples.check_unchanged()
+        self._changes.refuse()
         if self._lists.sampler is None:
             self._samples.check_count()
-        if isinstance(self._core, ListCore) and isinstance(self._core.maker, RowMaker):
-            self._core.maker.check_unchanged()
-        elif self.timeout and self._samples.makes_itself and self.num_workers == 0:
+        rows = isinstance(self._core, ListCore) and isinstance(self._core.maker, RowMaker)
+        if self.timeout and self._samples.makes_itself and self.num_workers == 0 and not rows:
             raise ValueError(
                 f"timeout={self.timeout:g} is for worker processes: nobody can end a call in the "
                 "loop's own process; give num_workers from 1 on, or timeout=0"

@@ -20,12 +20,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import MethodType
 from typing import Any
 
 import numpy as np
 
 from foreload._arguments import path_of
+from foreload._packages import class_of
 from foreload._parts import Files, Range, entries_of, filled, is_file, is_several
 
 WAYS = (
@@ -56,7 +56,6 @@ class Samples:
     transform: Any = None
     target_transform: Any = None
     loader: Any = None  # of the user's own; None: images
-    taken: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)  # what leaves had
 
     @property
     def makes_itself(self) -> bool:
@@ -70,30 +69,6 @@ class Samples:
                 f"{type(self.dataset).__name__} has {_length(self.dataset):,} samples, and had "
                 f"{self.count:,} when the DataLoader was made: make a new DataLoader"
             )
-
-    def check_unchanged(self) -> None:
-        """RuntimeError if a data set that foreload reads itself is not what it was."""
-        for leaf, before in self.taken:
-            if not all(map(_same, before, _parts_of(leaf))):
-                raise RuntimeError(
-                    f"{type(leaf).__name__} has another transform, target_transform, loader or "
-                    "list of samples than when the DataLoader was made: make a new DataLoader"
-                )
-
-
-def _parts_of(leaf: Any) -> tuple[Any, ...]:
-    names = ("transform", "target_transform", "loader", "samples")
-    return tuple(getattr(leaf, name, None) for name in names)
-
-
-def _same(before: Any, now: Any) -> bool:
-    """Methods and properties may be another object each time."""
-    return before is now or (isinstance(now, MethodType | list | tuple) and bool(before == now))
-
-
-def _class_of(name: str, module: str) -> Any:
-    """A class of a package, if the program uses that package."""
-    return getattr(sys.modules.get(module), name, None)
 
 
 def _is_own(dataset: Any, cls: Any) -> bool:
@@ -170,10 +145,10 @@ def _locates(dataset: Any) -> bool:
 def _leaves(dataset: Any) -> list[tuple[Any, int]] | None:
     """The data set and number that each sample really has, through Subset and ConcatDataset; None
     if foreload cannot read one of them itself."""
-    if _is_own(dataset, _class_of("Subset", "torch.utils.data")):
+    if _is_own(dataset, class_of("Subset", "torch.utils.data")):
         inner = _leaves(dataset.dataset)
         return None if inner is None else [inner[int(index)] for index in dataset.indices]
-    if _is_own(dataset, _class_of("ConcatDataset", "torch.utils.data")):
+    if _is_own(dataset, class_of("ConcatDataset", "torch.utils.data")):
         parts = [_leaves(part) for part in dataset.datasets]
         if any(part is None for part in parts):
             return None
@@ -268,7 +243,6 @@ def _listed(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples | None:
         transform=getattr(parts[0], "transform", None),
         target_transform=getattr(parts[0], "target_transform", None),
         loader=None if _is_torchvision_folder(parts[0]) else getattr(parts[0], "loader", None),
-        taken=[(part, _parts_of(part)) for part in parts],
     )
 
 
@@ -297,13 +271,13 @@ def samples_of(dataset: Any) -> Samples:
     """Find out what kind of data set this is. TypeError names the ways that there are."""
     if isinstance(dataset, str | os.PathLike):
         return Samples(dataset, folder=path_of(dataset))
-    pipes = tuple(_class_of(f"{kind}DataPipe", "torch.utils.data") for kind in ("Iter", "Map"))
+    pipes = tuple(class_of(f"{kind}DataPipe", "torch.utils.data") for kind in ("Iter", "Map"))
     if isinstance(dataset, tuple(pipe for pipe in pipes if pipe is not None)):
         raise TypeError(
             f"{type(dataset).__name__} is a DataPipe, which torch's DataLoader shuffles and shards "
             "in a way of its own: give a Dataset or an IterableDataset"
         )
-    stream = _class_of("IterableDataset", "torch.utils.data")
+    stream = class_of("IterableDataset", "torch.utils.data")
     if stream is not None and isinstance(dataset, stream):
         return Samples(dataset, stream=True)
     found = _read_by_foreload(dataset)

@@ -182,7 +182,7 @@ def _is_torchs(value: Any) -> bool:
     return kind.__module__ == "torch" and kind.__name__ == "Tensor"
 
 
-def _copied_by_bytes(tensor: Any) -> bool:
+def copied_by_bytes(tensor: Any) -> bool:
     """Whether a batch of its rows is nothing but a copy of bytes of this process."""
     import torch
 
@@ -219,7 +219,7 @@ def column_of(value: Any) -> Column | None:
 
 
 def _tensor_column(tensor: Any) -> Column:
-    if not _copied_by_bytes(tensor):
+    if not copied_by_bytes(tensor):
         return Picked(tensor.__getitem__, len(tensor), f"{tensor.dtype} {tuple(tensor.shape[1:])}")
     size = tensor.element_size()
     strides = tuple(stride * size for stride in tensor.stride())
@@ -266,7 +266,7 @@ def column_of_list(rows: Sequence[Any]) -> Column | None:
     if arrays:
         together = all(row.flags.c_contiguous for row in rows)
     else:
-        together = all(row.is_contiguous() and _copied_by_bytes(row) for row in rows)
+        together = all(row.is_contiguous() and copied_by_bytes(row) for row in rows)
     if dtype is None or not alike or not together:
         return Picked(rows.__getitem__, len(rows), f"{described} {shape}")
     size = first.itemsize if arrays else first.element_size()
