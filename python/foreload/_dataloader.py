@@ -37,7 +37,7 @@ from foreload._one_sample import OneSample
 from foreload._opening import engine_settings, open_engine
 from foreload._pipeline import Pipeline
 from foreload._python_data import PythonData, core_of
-from foreload._python_transform import SampleMaker
+from foreload._python_transform import SampleMaker, takes_generator
 from foreload._ranks import find_ranks
 from foreload._reading_lists import ReadingLists
 from foreload._rows import RowMaker
@@ -193,7 +193,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         self._core: Core | None = None
         given = {name: value for name, value in locals().items() if name != "self"}
         refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        check_choices(on_error, pad, order, workers, in_order, pin_memory_device, timeout)
+        check_choices(on_error, pad, order, shuffle, workers, in_order, pin_memory_device, timeout)
         joining = Joining(transport, float(join_timeout), float(peer_timeout))
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -312,6 +312,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             core, give_back = open_engine(settings, ranks, cache, joining)
             own = order_sampler(core.samples, kind, self.seed, ranks, pad, self._iteration)
         self._core = core
+        # Whether C++ gathers rows.
+        self._rows = isinstance(core, ListCore) and isinstance(core.maker, RowMaker)
         self._changes = Changes()
         self._watch(chosen, transform, copied=workers == "process")
         self._give_back = weakref.finalize(self, give_back)
@@ -325,6 +327,13 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             self.drop_last,
             None if samples.makes_itself else own.samples,
             samples.stream,
+        )
+        # Whether random numbers of samples or batches may follow from the seed.
+        self._uses_seed = (
+            self._random
+            or (maker is not None and (maker.random or workers == "process"))
+            or (batch_transform is not None and takes_generator(batch_transform))
+            or (samples.makes_itself and not self._rows)
         )
         self._delivery = Delivery(
             core,
@@ -369,10 +378,9 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         this process, may change."""
         samples, changes = self._samples, self._changes
         translated = not samples.makes_itself and not chosen.python
-        if isinstance(self._core, ListCore) and samples.called:
-            rows = isinstance(self._core.maker, RowMaker)
-            if rows or self.num_workers > 0:
-                watch_dataset(changes, samples.dataset, copied=not rows)
+        if samples.called:
+            if self._rows or self.num_workers > 0:
+                watch_dataset(changes, samples.dataset, copied=not self._rows)
         elif samples.folder is None and not samples.stream:
             watch_dataset(changes, samples.dataset, translated)
         if transform is not None and (translated or copied):
@@ -445,8 +453,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         self._changes.refuse()
         if self._lists.sampler is None:
             self._samples.check_count()
-        rows = isinstance(self._core, ListCore) and isinstance(self._core.maker, RowMaker)
-        if self.timeout and self._samples.makes_itself and self.num_workers == 0 and not rows:
+        if self.timeout and self._samples.makes_itself and self.num_workers == 0 and not self._rows:
             raise ValueError(
                 f"timeout={self.timeout:g} is for worker processes: nobody can end a call in the "
                 "loop's own process; give num_workers from 1 on, or timeout=0"
@@ -482,9 +489,10 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
     def _identity(self) -> Identity:
         order = self._lists.order
         kind = order.kind if self._lists.sampler is None else "sampler"
-        seeded = self._random or order.kind != "sequential"
+        seeded = self._uses_seed or order.kind != "sequential"
         fingerprint = self._check_usable().fingerprint
-        return Identity(fingerprint, order.samples, kind, self.seed if seeded else None)
+        counted = kind != "sampler" and not self._samples.stream
+        return Identity(fingerprint, order.samples, kind, self.seed if seeded else None, counted)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration is that was started last: a small dict for a checkpoint. It is the

@@ -60,7 +60,9 @@ class ReadingLists:
         self.sampler: Any = sampler if batch_sampler is None else batch_sampler  # the user's
         self._gives_batches = batch_sampler is not None
         who = "batch_sampler" if self._gives_batches else "sampler"
-        self._memory = None if self.sampler is None else SamplerMemory(self.sampler, who)
+        self._memory = (
+            None if self.sampler is None else SamplerMemory(self.sampler, who, order.samples)
+        )
         self.batch_size = batch_size
         self._drop_last = drop_last
         self._samples = samples
@@ -86,8 +88,15 @@ class ReadingLists:
                 self._check_border(lists, place.consumed)
             else:
                 samples = numbers_of(drawn, self._samples, "sampler")
-                rest = max(0, len(samples) - place.consumed)
-                ends = ends_of(rest, self.batch_size, self._drop_last) + place.consumed
+                if place.consumed > len(samples):
+                    raise RuntimeError(
+                        f"the state is damaged: it was taken after {place.consumed:,} samples, but "
+                        f"the sampler gives {len(samples):,}; use another state"
+                    )
+                ends = (
+                    ends_of(len(samples) - place.consumed, self.batch_size, self._drop_last)
+                    + place.consumed
+                )
                 lists = samples[: int(ends[-1]) if len(ends) else place.consumed], ends
             drawn_list = Reading(Place(place.epoch), len(lists[1]), lists, note=note)
             return self._rest(drawn_list, place.consumed)

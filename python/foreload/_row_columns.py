@@ -8,6 +8,7 @@ torch is not installed.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,9 @@ from foreload._collate import HAVE_TORCH, default_collate
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
+
+# Where an object lies is another place in each process.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 # Memory of so many bytes and more is used again.
 LARGE = 128 << 10
@@ -118,7 +122,7 @@ class Picked:
 
     def bytes_of(self, number: int) -> bytes:
         """A row for the fingerprint."""
-        return repr(self._rows(number)).encode()
+        return _ADDRESS.sub("", repr(self._rows(number))).encode()
 
 
 Column = Dense | Picked

@@ -21,10 +21,14 @@ import numpy as np
 
 from foreload._packages import class_of
 
-# A sampler without a length that gives more than this in one epoch is taken for an endless one.
-MOST_DRAWN = 1 << 28
+# A sampler that gives more than this in one epoch, many times the data set, and more than it says,
+# is taken for an endless one. So many take a second or two, and less than a gigabyte.
+MOST_DRAWN = 1 << 24
+MOST_TIMES = 16
 
 Note = dict[str, Any]
+
+_SOME = 4096  # entries between two looks at how many there are
 
 
 def _chain(sampler: Any) -> list[Any]:
@@ -120,10 +124,12 @@ class SamplerMemory:
     Args:
         sampler: The user's sampler or batch sampler.
         who: Which of both it is, in messages.
+        samples: How many the data set has.
     """
 
-    def __init__(self, sampler: Iterable[Any], who: str) -> None:
+    def __init__(self, sampler: Iterable[Any], who: str, samples: int) -> None:
         self._sampler = sampler
+        self._samples = samples
         self._who = who
         self._loaded: Note | None = None  # what the next list must be drawn by
         chain = _chain(sampler)
@@ -219,7 +225,6 @@ class SamplerMemory:
         """All that the sampler gives. Of one with a state the state after the first entry is noted:
         before it, some still speak of the epoch before."""
         entries: Iterator[Any] = iter(self._sampler)
-        limit = None if isinstance(self._sampler, Sized) else MOST_DRAWN + 1
         drawn: list[Any] = []
         if again is not None and "first" in again:
             if "iterator" in again:
@@ -236,13 +241,25 @@ class SamplerMemory:
                     note["state"] = copy.deepcopy(self._sampler.state_dict())
                 if hasattr(entries, "state_dict"):
                     note["iterator"] = copy.deepcopy(entries.state_dict())
-        drawn.extend(itertools.islice(entries, limit))
-        if limit is not None and len(drawn) >= limit:
-            raise ValueError(
-                f"the {self._who} has no __len__ and did not end after {MOST_DRAWN:,} entries: "
-                f"foreload takes all of an epoch at once, so give a {self._who} that ends"
-            )
+        most = max(MOST_DRAWN, MOST_TIMES * self._samples)
+        count = 0
+        while some := list(itertools.islice(entries, _SOME)):
+            drawn += some
+            count += sum(map(len, some)) if _is_batch(some[0]) else len(some)
+            if count > most and len(drawn) > self._length():
+                raise ValueError(
+                    f"the {self._who} did not end after {count:,} samples, and the data set has "
+                    f"{self._samples:,}: foreload takes all of an epoch at once, so give a "
+                    f"{self._who} that ends, and a __len__ if an epoch is that long"
+                )
         return drawn
+
+    def _length(self) -> int:
+        """Entries that it says it has."""
+        try:
+            return len(self._sampler) if isinstance(self._sampler, Sized) else 0
+        except (TypeError, NotImplementedError):
+            return 0
 
 
 def _plain(entry: Any) -> Any:

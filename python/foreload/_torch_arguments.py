@@ -18,6 +18,7 @@ def check_choices(
     on_error: str,
     pad: str,
     order: str,
+    shuffle: bool | None,
     workers: str,
     in_order: bool,
     pin_memory_device: str,
@@ -27,6 +28,10 @@ def check_choices(
     one_of("on_error", on_error, "raise", "skip")
     one_of("pad", pad, "repeat", "truncate", "none")
     one_of("order", order, "torch", "feistel")
+    if order != "torch" and not shuffle:
+        raise ValueError(
+            f"order={order!r} is a way to shuffle: give shuffle=True, or leave order out"
+        )
     one_of("workers", workers, "thread", "process")
     if pin_memory_device:
         raise ValueError(
@@ -106,6 +111,10 @@ def refuse_together(
     batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
 ) -> None:
     """Refuse what contradicts itself, as torch does."""
+    for name, given in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+        if given is not None and not _can_be_iterated(given):
+            entries = "indices" if name == "sampler" else "lists of indices"
+            raise TypeError(f"{name} is {given!r}: give a sampler, or a list of {entries}")
     if sampler is not None and shuffle:
         raise ValueError("sampler= and shuffle=True exclude each other: give one of them")
     if batch_sampler is not None and (
@@ -120,6 +129,10 @@ def refuse_together(
         raise ValueError(
             "batch_size=None makes no batches, so drop_last has no meaning: leave drop_last out"
         )
+
+
+def _can_be_iterated(value: Any) -> bool:
+    return any(hasattr(type(value), name) for name in ("__iter__", "__getitem__"))
 
 
 def batch_size_of(given: Any) -> int:
