@@ -83,6 +83,15 @@ def _is_own(dataset: Any, cls: Any) -> bool:
     )
 
 
+# What torchvision's folder reads in its __getitem__.
+_ATTRIBUTES = ("samples", "loader", "transform", "target_transform")
+
+
+def _is_computed(dataset: Any, name: str) -> bool:
+    """Whether asking for an attribute runs code of the user's."""
+    return hasattr(getattr(type(dataset), name, None), "__get__")
+
+
 def _is_pair(entry: Any) -> bool:
     return (
         isinstance(entry, tuple | list)
@@ -98,6 +107,7 @@ def _is_torchvision_folder(dataset: Any) -> bool:
     return (
         folder is not None
         and _is_own(dataset, folder.DatasetFolder)
+        and not any(_is_computed(dataset, name) for name in _ATTRIBUTES)
         and any(dataset.loader is one for one in (folder.default_loader, folder.pil_loader))
         and torchvision.get_image_backend() == "PIL"
     )
@@ -147,7 +157,7 @@ def _leaves(dataset: Any) -> list[tuple[Any, int]] | None:
     if foreload cannot read one of them itself."""
     if _is_own(dataset, class_of("Subset", "torch.utils.data")):
         inner = _leaves(dataset.dataset)
-        return None if inner is None else [inner[int(index)] for index in dataset.indices]
+        return None if inner is None else _chosen(dataset, inner)
     if _is_own(dataset, class_of("ConcatDataset", "torch.utils.data")):
         parts = [_leaves(part) for part in dataset.datasets]
         if any(part is None for part in parts):
@@ -158,6 +168,18 @@ def _leaves(dataset: Any) -> list[tuple[Any, int]] | None:
     if _has_samples(dataset):
         return [(dataset, index) for index in range(len(dataset.samples))]
     return None
+
+
+def _chosen(subset: Any, inner: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
+    """The samples of a Subset."""
+    numbers = [int(index) for index in subset.indices]
+    for number in numbers:
+        if not -len(inner) <= number < len(inner):
+            raise IndexError(
+                f"{type(subset).__name__} has the index {number:,}, but its data set has "
+                f"{len(inner):,} samples: give indices of these"
+            )
+    return [inner[number] for number in numbers]
 
 
 class LeafDecoder:
