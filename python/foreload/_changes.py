@@ -112,8 +112,8 @@ def _watch_one(changes: Changes, dataset: Any, translated: bool, copied: bool) -
             "the columns of the data set",
             lambda: [(key, place(column)) for key, column in dataset.items()],
         )
-    elif type(dataset) in (list, tuple) and not copied:
-        changes.watch("the list of rows", lambda: [*map(_place, dataset)])
+    elif type(dataset) in (list, tuple):
+        changes.watch("the list", lambda: dataset if copied else [*map(_place, dataset)])
     elif is_exactly(dataset, "Dataset", "datasets.arrow_dataset"):
         changes.watch(
             "the data or the format of the Hugging Face Dataset",

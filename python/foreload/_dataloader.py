@@ -192,8 +192,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
     ) -> None:
         self._core: Core | None = None
         given = {name: value for name, value in locals().items() if name != "self"}
-        refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        check_choices(on_error, pad, order, shuffle, workers, in_order, pin_memory_device, timeout)
+        check_choices(on_error, pad, order, workers, in_order, pin_memory_device, timeout)
+        refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last, order)
         joining = Joining(transport, float(join_timeout), float(peer_timeout))
         self._process = os.getpid()
         self._lock = threading.Lock()

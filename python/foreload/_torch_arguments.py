@@ -18,7 +18,6 @@ def check_choices(
     on_error: str,
     pad: str,
     order: str,
-    shuffle: bool | None,
     workers: str,
     in_order: bool,
     pin_memory_device: str,
@@ -28,10 +27,6 @@ def check_choices(
     one_of("on_error", on_error, "raise", "skip")
     one_of("pad", pad, "repeat", "truncate", "none")
     one_of("order", order, "torch", "feistel")
-    if order != "torch" and not shuffle:
-        raise ValueError(
-            f"order={order!r} is a way to shuffle: give shuffle=True, or leave order out"
-        )
     one_of("workers", workers, "thread", "process")
     if pin_memory_device:
         raise ValueError(
@@ -108,13 +103,19 @@ def _check_stream(name: str, given: Mapping[str, Any]) -> None:
 
 
 def refuse_together(
-    batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
+    batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool, order: str
 ) -> None:
     """Refuse what contradicts itself, as torch does."""
     for name, given in (("sampler", sampler), ("batch_sampler", batch_sampler)):
         if given is not None and not _can_be_iterated(given):
             entries = "indices" if name == "sampler" else "lists of indices"
             raise TypeError(f"{name} is {given!r}: give a sampler, or a list of {entries}")
+    if order != "torch" and not shuffle:
+        text = f"order={order!r} is a way to shuffle"
+        if sampler is None and batch_sampler is None:
+            raise ValueError(f"{text}: give shuffle=True, or leave order out")
+        # Trainers give a sampler to a loader that they make again, beside all other arguments.
+        warnings.warn(f"{text}, and is ignored: the order is that of the sampler", stacklevel=4)
     if sampler is not None and shuffle:
         raise ValueError("sampler= and shuffle=True exclude each other: give one of them")
     if batch_sampler is not None and (

@@ -176,6 +176,11 @@ def test_indices_of_a_subset_that_worker_processes_have(images):
     assert_refused(part, part.indices.reverse, "the indices of Subset")
 
 
+def test_a_list_that_worker_processes_have():
+    numbers = list(range(12))
+    assert_refused(numbers, numbers.reverse, "the list")
+
+
 def test_what_is_joined_and_what_is_chosen_from(images):
     folders = [ImageFolder(images, compose(v2.CenterCrop(8))) for _ in range(2)]
     folders[1].transform = folders[0].transform
@@ -196,7 +201,7 @@ def test_the_memory_of_tensors_and_arrays():
     change = lambda: setattr(numbers, "data", numbers.double())  # noqa: E731
     assert_refused(numbers, change, "the memory, shape or type of the data set")
     square = torch.arange(4).reshape(2, 2)
-    assert_refused([square, square + 1], square.t_, "the list of rows")
+    assert_refused([square, square + 1], square.t_, "the list")
     array = np.arange(8)
     change = lambda: setattr(array, "shape", (4, 2))  # noqa: E731
     assert_refused(array, change, "the memory, shape or type of the data set")

@@ -109,8 +109,16 @@ def test_sixteen_times_a_large_data_set_is_no_end_too_late():
     loader.close()
 
 
-@pytest.mark.parametrize("given", [{}, {"shuffle": False}, {"sampler": [0, 1]}])
+@pytest.mark.parametrize("given", [{}, {"shuffle": False}])
 def test_an_order_without_shuffle_is_refused(images, given):
     """It was taken in silence, and samples came in the order of the data set."""
     with pytest.raises(ValueError, match="order='feistel' is a way to shuffle: give shuffle=True"):
         foreload.DataLoader(images, order="feistel", **given)
+
+
+def test_an_order_beside_a_sampler_is_ignored_with_a_word(images):
+    """Lightning makes a loader again from its arguments, with a sampler of its own."""
+    with pytest.warns(UserWarning, match=r"order='feistel' .* is ignored") as said:
+        loader = foreload.DataLoader(images, order="feistel", sampler=[0, 1])
+    assert said[0].filename == __file__
+    loader.close()
