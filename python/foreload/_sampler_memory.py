@@ -242,10 +242,12 @@ class SamplerMemory:
                 if hasattr(entries, "state_dict"):
                     note["iterator"] = copy.deepcopy(entries.state_dict())
         most = max(MOST_DRAWN, MOST_TIMES * self._samples)
-        count = 0
-        while some := list(itertools.islice(entries, _SOME)):
+        count, ended = 0, False
+        while not ended:
+            some = list(itertools.islice(entries, _SOME))
+            ended = len(some) < _SOME  # not asked again: some begin anew then
             drawn += some
-            count += sum(map(len, some)) if _is_batch(some[0]) else len(some)
+            count += sum(map(len, some)) if some and _is_batch(some[0]) else len(some)
             if count > most and len(drawn) > self._length():
                 raise ValueError(
                     f"the {self._who} did not end after {count:,} samples, and the data set has "

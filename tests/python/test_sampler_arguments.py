@@ -109,6 +109,29 @@ def test_sixteen_times_a_large_data_set_is_no_end_too_late():
     loader.close()
 
 
+class BeginsAnew:
+    """An iterator that gives its entries again after it has said that it is at its end."""
+
+    def __init__(self):
+        self.left = 3
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.left == 0:
+            self.left = 3
+            raise StopIteration
+        self.left -= 1
+        return [self.left]
+
+
+def test_a_sampler_is_not_asked_after_its_end():
+    loader = foreload.DataLoader(TensorDataset(torch.arange(3)), batch_sampler=BeginsAnew())
+    assert [batch[0].item() for batch in loader] == [2, 1, 0]
+    loader.close()
+
+
 @pytest.mark.parametrize("given", [{}, {"shuffle": False}])
 def test_an_order_without_shuffle_is_refused(images, given):
     """It was taken in silence, and samples came in the order of the data set."""
