@@ -117,7 +117,7 @@ def _watch_one(changes: Changes, dataset: Any, translated: bool, copied: bool) -
     elif is_exactly(dataset, "Dataset", "datasets.arrow_dataset"):
         changes.watch(
             "the data or the format of the Hugging Face Dataset",
-            lambda: (dataset._fingerprint, Is(dataset._data), look_of(dataset.format)),
+            lambda: (Is(dataset._data), Is(dataset._indices), look_of(dataset.format)),
         )
     elif not copied:
         _watch_files(changes, dataset, translated)

@@ -254,6 +254,15 @@ def test_the_format_of_a_hugging_face_dataset(change, nested):
     assert_refused(table, lambda: change(table), what, batch_size=1)
 
 
+def test_a_format_that_comes_back_is_the_same():
+    table = datasets.Dataset.from_dict({"i": list(range(8))})
+    loader = foreload.DataLoader(table, 8, num_workers=1)
+    table.set_format("numpy")
+    table.reset_format()
+    assert next(iter(loader))["i"].tolist() == list(range(8))
+    loader.close()
+
+
 def test_a_hugging_face_dataset_that_is_called_here_may_change():
     table = datasets.Dataset.from_dict({"i": list(range(8)), "f": [[0.5] * i for i in range(8)]})
     loader = foreload.DataLoader(table, 1, num_workers=0)
