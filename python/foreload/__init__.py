@@ -35,7 +35,7 @@ from foreload._order import batches, find, order
 from foreload._parts import MaskOf, Part
 from foreload._plan import plan
 from foreload._progress import progress
-from foreload._python_transform import TransformError
+from foreload._python_transform import BadSampleError, TransformError
 from foreload._reader import Reader
 from foreload._run_log import record
 from foreload._served import ServedDataset, open_dataset
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_OWNER",
+    "BadSampleError",
     "Cache",
     "CorruptError",
     "DataLoader",

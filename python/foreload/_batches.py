@@ -17,6 +17,7 @@ from foreload._engine_feed import Batch, Core
 from foreload._parts import split
 from foreload._python_transform import Task
 from foreload._ranks import Ranks
+from foreload._torchvision import as_tv_image
 from foreload.transforms import Compose
 
 
@@ -96,6 +97,8 @@ class BatchMaker:
             if change is not None:
                 labels = [change(label) for label in labels]
             if self._single or self._collate_fn is not None:
+                if self._chain is not None and self._chain._tv_image:
+                    images = map(as_tv_image, images)
                 return self.collated(list(zip(images, labels, strict=True)), indices.tolist())
             labels = default_collate(labels)
         if self._chain is not None:

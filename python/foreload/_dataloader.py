@@ -19,6 +19,7 @@ from foreload._arguments import Bytes, maybe_whole, path_of, whole
 from foreload._batches import BatchMaker
 from foreload._budgets import Disk
 from foreload._cache import Cache
+from foreload._changes import Changes, look_of, watch_dataset
 from foreload._collate import HAVE_TORCH, default_collate, default_convert
 from foreload._datasets import samples_of
 from foreload._delivery import Delivery, Run
@@ -36,7 +37,7 @@ from foreload._one_sample import OneSample
 from foreload._opening import engine_settings, open_engine
 from foreload._pipeline import Pipeline
 from foreload._python_data import PythonData, core_of
-from foreload._python_transform import SampleMaker
+from foreload._python_transform import SampleMaker, takes_generator
 from foreload._ranks import find_ranks
 from foreload._reading_lists import ReadingLists
 from foreload._rows import RowMaker
@@ -191,8 +192,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
     ) -> None:
         self._core: Core | None = None
         given = {name: value for name, value in locals().items() if name != "self"}
-        refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last)
         check_choices(on_error, pad, order, workers, in_order, pin_memory_device, timeout)
+        refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last, order)
         joining = Joining(transport, float(join_timeout), float(peer_timeout))
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -311,6 +312,10 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             core, give_back = open_engine(settings, ranks, cache, joining)
             own = order_sampler(core.samples, kind, self.seed, ranks, pad, self._iteration)
         self._core = core
+        # Whether C++ gathers rows.
+        self._rows = isinstance(core, ListCore) and isinstance(core.maker, RowMaker)
+        self._changes = Changes()
+        self._watch(chosen, transform, copied=workers == "process")
         self._give_back = weakref.finalize(self, give_back)
         if self._feed is not None:
             self._feed.name_of = core.name_of
@@ -322,6 +327,13 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             self.drop_last,
             None if samples.makes_itself else own.samples,
             samples.stream,
+        )
+        # Whether random numbers of samples or batches may follow from the seed.
+        self._uses_seed = (
+            self._random
+            or (maker is not None and (maker.random or workers == "process"))
+            or (batch_transform is not None and takes_generator(batch_transform))
+            or (samples.makes_itself and not self._rows)
         )
         self._delivery = Delivery(
             core,
@@ -368,6 +380,21 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         self._keep_arguments(given | {"dataset": dataset}, own)
         _open.add(self)
         lead_past()
+
+    def _watch(self, chosen: Chosen, transform: Any, copied: bool) -> None:
+        """Remember what was read of the data set and of the transform. What is called as it is, in
+        this process, may change."""
+        samples, changes = self._samples, self._changes
+        translated = not samples.makes_itself and not chosen.python
+        if samples.called:
+            if self._rows or self.num_workers > 0:
+                watch_dataset(changes, samples.dataset, copied=not self._rows)
+        elif samples.folder is None and not samples.stream:
+            watch_dataset(changes, samples.dataset, translated)
+        if transform is not None and (translated or copied):
+            changes.watch("the transform", lambda: look_of(transform))
+        elif chosen.python and copied:
+            changes.watch("the transform", lambda: look_of(samples.transform))
 
     def _keep_arguments(self, given: dict[str, Any], own: OrderSampler) -> None:
         """What trainers look at, and make a loader from again."""
@@ -431,12 +458,10 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
     def _check_beginning(self) -> None:
         """Whether an iteration can begin."""
-        self._samples.check_unchanged()
+        self._changes.refuse()
         if self._lists.sampler is None:
             self._samples.check_count()
-        if isinstance(self._core, ListCore) and isinstance(self._core.maker, RowMaker):
-            self._core.maker.check_unchanged()
-        elif self.timeout and self._samples.makes_itself and self.num_workers == 0:
+        if self.timeout and self._samples.makes_itself and self.num_workers == 0 and not self._rows:
             raise ValueError(
                 f"timeout={self.timeout:g} is for worker processes: nobody can end a call in the "
                 "loop's own process; give num_workers from 1 on, or timeout=0"
@@ -472,9 +497,10 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
     def _identity(self) -> Identity:
         order = self._lists.order
         kind = order.kind if self._lists.sampler is None else "sampler"
-        seeded = self._random or order.kind != "sequential"
+        seeded = self._uses_seed or order.kind != "sequential"
         fingerprint = self._check_usable().fingerprint
-        return Identity(fingerprint, order.samples, kind, self.seed if seeded else None)
+        counted = kind != "sampler" and not self._samples.stream
+        return Identity(fingerprint, order.samples, kind, self.seed if seeded else None, counted)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration is that was started last: a small dict for a checkpoint. It is the

@@ -21,12 +21,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import MethodType
 from typing import Any
 
 import numpy as np
 
 from foreload._arguments import path_of
+from foreload._packages import class_of
 from foreload._parts import Files, Part, Range, entries_of, filled, is_file, is_several
 
 WAYS = (
@@ -59,7 +59,6 @@ class Samples:
     loader: Any = None  # of the user's own; None: images
     as_stored: bool = False  # without a transform: bytes, no images
     image_type: str | None = None  # of the data set's own transform
-    taken: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)  # what leaves had
 
     @property
     def makes_itself(self) -> bool:
@@ -74,30 +73,6 @@ class Samples:
                 f"{self.count:,} when the DataLoader was made: make a new DataLoader"
             )
 
-    def check_unchanged(self) -> None:
-        """RuntimeError if a data set that foreload reads itself is not what it was."""
-        for leaf, before in self.taken:
-            if not all(map(_same, before, _parts_of(leaf))):
-                raise RuntimeError(
-                    f"{type(leaf).__name__} has another transform, target_transform, loader or "
-                    "list of samples than when the DataLoader was made: make a new DataLoader"
-                )
-
-
-def _parts_of(leaf: Any) -> tuple[Any, ...]:
-    names = ("transform", "target_transform", "loader", "samples")
-    return tuple(getattr(leaf, name, None) for name in names)
-
-
-def _same(before: Any, now: Any) -> bool:
-    """Methods and properties may be another object each time."""
-    return before is now or (isinstance(now, MethodType | list | tuple) and bool(before == now))
-
-
-def _class_of(name: str, module: str) -> Any:
-    """A class of a package, if the program uses that package."""
-    return getattr(sys.modules.get(module), name, None)
-
 
 def _is_own(dataset: Any, cls: Any) -> bool:
     """Whether a data set is of this class and gets its samples as that does."""
@@ -109,6 +84,15 @@ def _is_own(dataset: Any, cls: Any) -> bool:
             for name in ("__getitem__", "__getitems__", "__len__", "__getattribute__")
         )
     )
+
+
+# What torchvision's folder reads in its __getitem__.
+_ATTRIBUTES = ("samples", "loader", "transform", "target_transform")
+
+
+def _is_computed(dataset: Any, name: str) -> bool:
+    """Whether asking for an attribute runs code of the user's."""
+    return hasattr(getattr(type(dataset), name, None), "__get__")
 
 
 def _is_pair(entry: Any) -> bool:
@@ -126,6 +110,7 @@ def _is_torchvision_folder(dataset: Any) -> bool:
     return (
         folder is not None
         and _is_own(dataset, folder.DatasetFolder)
+        and not any(_is_computed(dataset, name) for name in _ATTRIBUTES)
         and any(dataset.loader is one for one in (folder.default_loader, folder.pil_loader))
         and torchvision.get_image_backend() == "PIL"
     )
@@ -173,10 +158,10 @@ def _locates(dataset: Any) -> bool:
 def _leaves(dataset: Any) -> list[tuple[Any, int]] | None:
     """The data set and number that each sample really has, through Subset and ConcatDataset; None
     if foreload cannot read one of them itself."""
-    if _is_own(dataset, _class_of("Subset", "torch.utils.data")):
+    if _is_own(dataset, class_of("Subset", "torch.utils.data")):
         inner = _leaves(dataset.dataset)
-        return None if inner is None else [inner[int(index)] for index in dataset.indices]
-    if _is_own(dataset, _class_of("ConcatDataset", "torch.utils.data")):
+        return None if inner is None else _chosen(dataset, inner)
+    if _is_own(dataset, class_of("ConcatDataset", "torch.utils.data")):
         parts = [_leaves(part) for part in dataset.datasets]
         if any(part is None for part in parts):
             return None
@@ -186,6 +171,18 @@ def _leaves(dataset: Any) -> list[tuple[Any, int]] | None:
     if _has_samples(dataset):
         return [(dataset, index) for index in range(len(dataset.samples))]
     return None
+
+
+def _chosen(subset: Any, inner: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
+    """The samples of a Subset."""
+    numbers = [int(index) for index in subset.indices]
+    for number in numbers:
+        if not -len(inner) <= number < len(inner):
+            raise IndexError(
+                f"{type(subset).__name__} has the index {number:,}, but its data set has "
+                f"{len(inner):,} samples: give indices of these"
+            )
+    return [inner[number] for number in numbers]
 
 
 class LeafDecoder:
@@ -285,7 +282,6 @@ def _listed(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples | None:
         loader=None if _is_torchvision_folder(parts[0]) else getattr(parts[0], "loader", None),
         as_stored=getattr(parts[0], "as_stored", False) is True,
         image_type=getattr(parts[0], "image_type", None),
-        taken=[(part, _parts_of(part)) for part in parts],
     )
 
 
@@ -314,13 +310,13 @@ def samples_of(dataset: Any) -> Samples:
     """Find out what kind of data set this is. TypeError names the ways that there are."""
     if isinstance(dataset, str | os.PathLike):
         return Samples(dataset, folder=path_of(dataset), as_stored=True)
-    pipes = tuple(_class_of(f"{kind}DataPipe", "torch.utils.data") for kind in ("Iter", "Map"))
+    pipes = tuple(class_of(f"{kind}DataPipe", "torch.utils.data") for kind in ("Iter", "Map"))
     if isinstance(dataset, tuple(pipe for pipe in pipes if pipe is not None)):
         raise TypeError(
             f"{type(dataset).__name__} is a DataPipe, which torch's DataLoader shuffles and shards "
             "in a way of its own: give a Dataset or an IterableDataset"
         )
-    stream = _class_of("IterableDataset", "torch.utils.data")
+    stream = class_of("IterableDataset", "torch.utils.data")
     if stream is not None and isinstance(dataset, stream):
         return Samples(dataset, stream=True)
     found = _read_by_foreload(dataset)

@@ -25,6 +25,9 @@ class NamedBytes(io.BytesIO):
         super().__init__(data)
         self.name = name
 
+    def __repr__(self) -> str:
+        return repr(self.name)
+
 
 def _load_array(data: bytes | memoryview) -> npt.NDArray[Any]:
     array: npt.NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)

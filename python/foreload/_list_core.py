@@ -122,6 +122,7 @@ class ListCore:
         batch_size, drop_last: How they are cut.
         epochs: After which nothing more is asked for; None: there is always a next one.
         given_lists: Whether the list of an epoch is not known before it is given.
+        fingerprint: Of the data set, where it is not the maker's.
     """
 
     def __init__(
@@ -132,8 +133,10 @@ class ListCore:
         drop_last: bool,
         epochs: int | None = None,
         given_lists: bool = False,
+        fingerprint: Callable[[], str] | None = None,
     ) -> None:
         self.maker = maker
+        self._fingerprint = fingerprint
         self._order = order
         self.samples = order.samples
         self.bytes = 0
@@ -150,7 +153,7 @@ class ListCore:
     @property
     def fingerprint(self) -> str:
         """Of the data set."""
-        return self.maker.fingerprint
+        return self.maker.fingerprint if self._fingerprint is None else self._fingerprint()
 
     def set_init_fn(self, init_fn: Callable[[int], Any] | None) -> None:
         """Another worker_init_fn."""

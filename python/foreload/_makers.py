@@ -166,5 +166,5 @@ def _make_in_process(task: Task) -> tuple[bytes, float, float]:
 
 
 def _word_of(key: Key) -> int:
-    """Seeds the global generators for one sample."""
+    """The word by which the global generators are seeded for one sample."""
     return int(sample_generator(key, stream=1).integers(2**63))

@@ -10,6 +10,7 @@ from typing import Any
 
 from foreload._collate import channels_first, tensor
 from foreload._python_transform import Key, SampleMaker, Task
+from foreload._torchvision import as_tv_image
 
 
 class OneSample:
@@ -44,6 +45,7 @@ class OneSample:
             if self._maker is None:
                 image = tensor(image, self._compiled.dtype == "bfloat16")
                 image = channels_first(image) if self._chain.channels_last else image
+                image = as_tv_image(image) if self._chain._tv_image else image
                 return image, self._target(task.label)
             task = task._replace(data=image)
         if self._maker is not None:

@@ -123,7 +123,7 @@ def filled(located: Any, data: Sequence[Any]) -> Any:
 
 def split(data: memoryview, sizes: list[int]) -> tuple[memoryview, ...]:
     """The bytes of each part of a sample."""
-    ends = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
+    ends = itertools.accumulate(sizes, initial=0)
     return tuple(data[first:end] for first, end in itertools.pairwise(ends))
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +55,21 @@ def core_of(
             order.rank,
             order.num_replicas,
         )
-    return ListCore(_maker(data), order, batch_size or 1, drop_last, epochs, given_lists)
+    maker = _maker(data)
+    fingerprint = functools.partial(_fingerprint, data.samples, maker)
+    return ListCore(maker, order, batch_size or 1, drop_last, epochs, given_lists, fingerprint)
+
+
+def _fingerprint(samples: Samples, maker: Maker) -> str:
+    """Of rows the same one, whether they are gathered, called, batched or given one by one."""
+    if samples.blobs is None:
+        try:
+            rows = rows_of(samples.dataset, single=True)
+        except ValueError:  # rows that only a collate_fn of the user's can use
+            rows = None
+        if rows is not None:
+            return rows.fingerprint
+    return maker.fingerprint
 
 
 def _maker(data: PythonData) -> Maker:

@@ -60,7 +60,9 @@ class ReadingLists:
         self.sampler: Any = sampler if batch_sampler is None else batch_sampler  # the user's
         self._gives_batches = batch_sampler is not None
         who = "batch_sampler" if self._gives_batches else "sampler"
-        self._memory = None if self.sampler is None else SamplerMemory(self.sampler, who)
+        self._memory = (
+            None if self.sampler is None else SamplerMemory(self.sampler, who, order.samples)
+        )
         self.batch_size = batch_size
         self._drop_last = drop_last
         self._samples = samples
@@ -86,10 +88,18 @@ class ReadingLists:
                 self._check_border(lists, place.consumed)
             else:
                 samples = numbers_of(drawn, self._samples, "sampler")
-                rest = max(0, len(samples) - place.consumed)
-                ends = ends_of(rest, self.batch_size, self._drop_last) + place.consumed
+                if place.consumed > len(samples):
+                    raise RuntimeError(
+                        f"the state is damaged: it was taken after {place.consumed:,} samples, but "
+                        f"the sampler gives {len(samples):,}; use another state"
+                    )
+                ends = (
+                    ends_of(len(samples) - place.consumed, self.batch_size, self._drop_last)
+                    + place.consumed
+                )
                 lists = samples[: int(ends[-1]) if len(ends) else place.consumed], ends
-            return self._from(Place(place.epoch), lists, note, place.consumed)
+            drawn_list = Reading(Place(place.epoch), len(lists[1]), lists, note=note)
+            return self._rest(drawn_list, place.consumed)
         if self._stream:
             return Reading(place, None, start=place.consumed)
         length = self.order.length(place.consumed)
@@ -101,16 +111,17 @@ class ReadingLists:
         batches = batches_of(length, self.batch_size, self._drop_last)
         return Reading(place, batches, start=place.consumed)
 
-    def _from(self, place: Place, lists: Lists, note: Note | None, consumed: int) -> Reading:
+    def _rest(self, reading: Reading, consumed: int) -> Reading:
         """What is left of a list after some of its samples."""
-        samples, ends = lists
+        assert reading.lists is not None
+        samples, ends = reading.lists
         ends = ends[np.searchsorted(ends, consumed, side="right") :] - consumed
         return Reading(
-            Place(place.epoch, place.consumed + consumed),
+            Place(reading.place.epoch, reading.place.consumed + consumed),
             len(ends),
             (samples[consumed:], ends),
-            consumed * self.order.num_replicas,
-            note,
+            reading.start + consumed * self.order.num_replicas,
+            reading.note,
         )
 
     def after(self, reading: Reading, batches: int) -> Reading:
@@ -119,11 +130,7 @@ class ReadingLists:
             return reading
         if reading.lists is None or self.sampler is None:
             return self.reading(Place(reading.place.epoch, self.consumed(reading, batches)))
-        done = int(reading.lists[1][batches - 1])
-        rest = self._from(reading.place, reading.lists, reading.note, done)
-        return Reading(
-            rest.place, rest.batches, rest.lists, rest.start + reading.start, reading.note
-        )
+        return self._rest(reading, int(reading.lists[1][batches - 1]))
 
     def _check_border(self, lists: Lists, consumed: int) -> None:
         if consumed not in (0, *lists[1].tolist()):

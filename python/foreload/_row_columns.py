@@ -8,6 +8,7 @@ torch is not installed.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,9 @@ from foreload._collate import HAVE_TORCH, default_collate
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
+
+# Where an object lies is another place in each process.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 # Memory of so many bytes and more is used again.
 LARGE = 128 << 10
@@ -118,7 +122,7 @@ class Picked:
 
     def bytes_of(self, number: int) -> bytes:
         """A row for the fingerprint."""
-        return repr(self._rows(number)).encode()
+        return _ADDRESS.sub("", repr(self._rows(number))).encode()
 
 
 Column = Dense | Picked
@@ -182,7 +186,7 @@ def _is_torchs(value: Any) -> bool:
     return kind.__module__ == "torch" and kind.__name__ == "Tensor"
 
 
-def _copied_by_bytes(tensor: Any) -> bool:
+def copied_by_bytes(tensor: Any) -> bool:
     """Whether a batch of its rows is nothing but a copy of bytes of this process."""
     import torch
 
@@ -219,7 +223,7 @@ def column_of(value: Any) -> Column | None:
 
 
 def _tensor_column(tensor: Any) -> Column:
-    if not _copied_by_bytes(tensor):
+    if not copied_by_bytes(tensor):
         return Picked(tensor.__getitem__, len(tensor), f"{tensor.dtype} {tuple(tensor.shape[1:])}")
     size = tensor.element_size()
     strides = tuple(stride * size for stride in tensor.stride())
@@ -266,7 +270,7 @@ def column_of_list(rows: Sequence[Any]) -> Column | None:
     if arrays:
         together = all(row.flags.c_contiguous for row in rows)
     else:
-        together = all(row.is_contiguous() and _copied_by_bytes(row) for row in rows)
+        together = all(row.is_contiguous() and copied_by_bytes(row) for row in rows)
     if dtype is None or not alike or not together:
         return Picked(rows.__getitem__, len(rows), f"{described} {shape}")
     size = first.itemsize if arrays else first.element_size()

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import operator
-import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from foreload import _core
 from foreload._collate import default_collate, default_convert
 from foreload._list_core import Wanted
+from foreload._packages import is_exactly
 from foreload._row_columns import (
     Column,
     Dense,
@@ -50,7 +50,6 @@ class RowMaker:
         sample: Gives the sample with a number as the data set does.
         single: Whether the loop gets samples instead of batches.
         mapping: Row of each sample, where these are not the same.
-        parts: Gives what the data set consists of; other parts later are an error.
     """
 
     finished = True
@@ -64,10 +63,7 @@ class RowMaker:
         sample: Callable[[int], Any],
         single: bool = False,
         mapping: Integers | None = None,
-        parts: Callable[[], Iterable[Any]] = tuple,
     ) -> None:
-        self._parts = parts
-        self._had = list(parts())
         self._columns = list(columns)
         self._put_together = put_together
         self._sample = sample
@@ -94,15 +90,6 @@ class RowMaker:
         """Whether batches are more than what the data set's own Python code gives."""
         return any(column.native for column in self._columns)
 
-    def check_unchanged(self) -> None:
-        """RuntimeError if the data set has other arrays, tensors or indices than it had."""
-        now = list(self._parts())
-        if len(now) != len(self._had) or not all(map(operator.is_, now, self._had)):
-            raise RuntimeError(
-                "the data set has other arrays, tensors, columns or indices than when the "
-                "DataLoader was made: make a new DataLoader"
-            )
-
     def __len__(self) -> int:
         return self._rows if self._mapping is None else len(self._mapping)
 
@@ -111,10 +98,7 @@ class RowMaker:
         return self._sample(index)
 
     def of(
-        self,
-        indices: Sequence[int] | Integers,
-        sample: Callable[[Any], Any] | None = None,
-        parts: Callable[[], Iterable[Any]] = tuple,
+        self, indices: Sequence[int] | Integers, sample: Callable[[Any], Any] | None = None
     ) -> RowMaker:
         """The same data set with these samples of it alone."""
         chosen = np.asarray(indices, dtype=np.int64)
@@ -125,7 +109,6 @@ class RowMaker:
             sample or (lambda index: self._sample(int(chosen[index]))),
             self._single,
             chosen if self._mapping is None else self._mapping[chosen],
-            lambda: (*self._parts(), *parts()),
         )
 
     def batch(self, indices: Sequence[int]) -> Any:
@@ -262,13 +245,12 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
         dataset: Anything.
         single: Whether the loop gets samples instead of batches.
     """
-    if _is_exactly(dataset, "torch.utils.data", "TensorDataset"):
+    if is_exactly(dataset, "TensorDataset", "torch.utils.data"):
         columns = _columns_of(dataset.tensors)
         if columns is None:
             return None
-        tensors = lambda: dataset.tensors  # noqa: E731
-        return RowMaker(columns, _as_it_is, dataset.__getitem__, single, parts=tensors)
-    if _is_exactly(dataset, "torch.utils.data", "Subset"):
+        return RowMaker(columns, _as_it_is, dataset.__getitem__, single)
+    if is_exactly(dataset, "Subset", "torch.utils.data"):
         return _subset(dataset, single)
     if is_array(dataset) or is_tensor(dataset):
         column = column_of(dataset)
@@ -279,18 +261,12 @@ def rows_of(dataset: Any, single: bool = False) -> RowMaker | None:
     if type(dataset) in (list, tuple):
         column = column_of_list(dataset)
         if column is not None:
-            sample = dataset.__getitem__
-            return RowMaker([column], _the_only_one, sample, single, parts=lambda: dataset)
-    if _is_exactly(dataset, "pyarrow", "Table"):
+            return RowMaker([column], _the_only_one, dataset.__getitem__, single)
+    if is_exactly(dataset, "Table", "pyarrow"):
         return _table_rows(dataset, single)
-    if _is_exactly(dataset, "datasets.arrow_dataset", "Dataset"):
+    if is_exactly(dataset, "Dataset", "datasets.arrow_dataset"):
         return _hugging_face_rows(dataset, single)
     return None
-
-
-def _is_exactly(value: Any, module: str, name: str) -> bool:
-    """Whether it is of that class and of none that is derived from it."""
-    return type(value) is getattr(sys.modules.get(module), name, None)
 
 
 def _as_it_is(made: list[Any]) -> list[Any]:
@@ -312,17 +288,14 @@ def _columns_of(values: Sequence[Any]) -> list[Column] | None:
 def _subset(dataset: Any, single: bool) -> RowMaker | None:
     """A selection of rows."""
     rows = rows_of(dataset.dataset, single)
-
-    def parts() -> list[Any]:
-        own = [dataset.dataset, dataset.indices]
-        return own + dataset.indices if type(dataset.indices) is list else own
-
     indices = np.asarray(dataset.indices)
     if rows is None or len(indices) == 0:
-        return None if rows is None else rows.of([], dataset.__getitem__, parts)
+        return None if rows is None else rows.of([], dataset.__getitem__)
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
         return None
-    return rows.of(indices, dataset.__getitem__, parts)
+    if indices.min() < -len(rows) or indices.max() >= len(rows):
+        return None  # whoever asks for such a sample gets the error of the data set
+    return rows.of(indices, dataset.__getitem__)
 
 
 class Columns:
@@ -362,9 +335,7 @@ def _column_rows(dataset: dict[Any, Any], single: bool) -> RowMaker | None:
         return None
     columns = _columns_of(list(rows.columns.values()))
     assert columns is not None
-    return RowMaker(
-        columns, _named(list(rows.columns)), rows.__getitem__, single, parts=dataset.values
-    )
+    return RowMaker(columns, _named(list(rows.columns)), rows.__getitem__, single)
 
 
 def _table_rows(table: Any, single: bool) -> RowMaker | None:

@@ -19,10 +19,16 @@ from typing import Any
 
 import numpy as np
 
-# A sampler without a length that gives more than this in one epoch is taken for an endless one.
-MOST_DRAWN = 1 << 28
+from foreload._packages import class_of
+
+# A sampler that gives more than this in one epoch, many times the data set, and more than it says,
+# is taken for an endless one. So many take a second or two, and less than a gigabyte.
+MOST_DRAWN = 1 << 24
+MOST_TIMES = 16
 
 Note = dict[str, Any]
+
+_SOME = 4096  # entries between two looks at how many there are
 
 
 def _chain(sampler: Any) -> list[Any]:
@@ -34,11 +40,6 @@ def _chain(sampler: Any) -> list[Any]:
     return found
 
 
-def _class_of(name: str, module: str) -> Any:
-    """A class of a package, if the program uses that package."""
-    return getattr(sys.modules.get(module), name, None)
-
-
 def _method_owner(sampler: Any, name: str) -> Any:
     return next((cls for cls in type(sampler).__mro__ if name in vars(cls)), None)
 
@@ -47,16 +48,16 @@ def _is_distributed(sampler: Any) -> bool:
     """Whether it is torch's DistributedSampler or torchdata's: rank and epoch say all of it."""
     owner = _method_owner(sampler, "__iter__")
     return owner is not None and owner in (
-        _class_of("DistributedSampler", "torch.utils.data.distributed"),
-        _class_of("StatefulDistributedSampler", "torchdata.stateful_dataloader.sampler"),
+        class_of("DistributedSampler", "torch.utils.data.distributed"),
+        class_of("StatefulDistributedSampler", "torchdata.stateful_dataloader.sampler"),
     )
 
 
 def _is_plain_batches(sampler: Any) -> bool:
     owner = _method_owner(sampler, "__iter__")
     return owner is not None and owner in (
-        _class_of("BatchSampler", "torch.utils.data.sampler"),
-        _class_of("BatchSampler", "torchdata.stateful_dataloader.sampler"),
+        class_of("BatchSampler", "torch.utils.data.sampler"),
+        class_of("BatchSampler", "torchdata.stateful_dataloader.sampler"),
     )
 
 
@@ -123,10 +124,12 @@ class SamplerMemory:
     Args:
         sampler: The user's sampler or batch sampler.
         who: Which of both it is, in messages.
+        samples: How many the data set has.
     """
 
-    def __init__(self, sampler: Iterable[Any], who: str) -> None:
+    def __init__(self, sampler: Iterable[Any], who: str, samples: int) -> None:
         self._sampler = sampler
+        self._samples = samples
         self._who = who
         self._loaded: Note | None = None  # what the next list must be drawn by
         chain = _chain(sampler)
@@ -222,7 +225,6 @@ class SamplerMemory:
         """All that the sampler gives. Of one with a state the state after the first entry is noted:
         before it, some still speak of the epoch before."""
         entries: Iterator[Any] = iter(self._sampler)
-        limit = None if isinstance(self._sampler, Sized) else MOST_DRAWN + 1
         drawn: list[Any] = []
         if again is not None and "first" in again:
             if "iterator" in again:
@@ -239,13 +241,27 @@ class SamplerMemory:
                     note["state"] = copy.deepcopy(self._sampler.state_dict())
                 if hasattr(entries, "state_dict"):
                     note["iterator"] = copy.deepcopy(entries.state_dict())
-        drawn.extend(itertools.islice(entries, limit))
-        if limit is not None and len(drawn) >= limit:
-            raise ValueError(
-                f"the {self._who} has no __len__ and did not end after {MOST_DRAWN:,} entries: "
-                f"foreload takes all of an epoch at once, so give a {self._who} that ends"
-            )
+        most = max(MOST_DRAWN, MOST_TIMES * self._samples)
+        count, ended = 0, False
+        while not ended:
+            some = list(itertools.islice(entries, _SOME))
+            ended = len(some) < _SOME  # not asked again: some begin anew then
+            drawn += some
+            count += sum(map(len, some)) if some and _is_batch(some[0]) else len(some)
+            if count > most and len(drawn) > self._length():
+                raise ValueError(
+                    f"the {self._who} did not end after {count:,} samples, and the data set has "
+                    f"{self._samples:,}: foreload takes all of an epoch at once, so give a "
+                    f"{self._who} that ends, and a __len__ if an epoch is that long"
+                )
         return drawn
+
+    def _length(self) -> int:
+        """Entries that it says it has."""
+        try:
+            return len(self._sampler) if isinstance(self._sampler, Sized) else 0
+        except (TypeError, NotImplementedError):
+            return 0
 
 
 def _plain(entry: Any) -> Any:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -129,13 +130,27 @@ def numbers_of(drawn: list[Any], samples: int | None, who: str) -> Sampled:
         for place, index in enumerate(drawn):  # as it is, also if it is a list or an array
             given[place] = index
         return given
-    indices = np.asarray([int(index) for index in drawn], dtype=np.int64)
+    try:
+        indices = np.asarray([*map(operator.index, drawn)], dtype=np.int64)
+    except (TypeError, OverflowError):
+        wrong = next(index for index in drawn if not _is_index(index))
+        raise TypeError(
+            f"the {who} gave {wrong!r}: give whole numbers from 0 to {samples - 1:,}"
+        ) from None
     if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < samples:
-        wrong = int(indices.min()) if int(indices.min()) < 0 else int(indices.max())
+        beyond = int(indices.min()) if int(indices.min()) < 0 else int(indices.max())
         raise IndexError(
-            f"the {who} gave index {wrong:,}: indices of this data set go from 0 to {samples - 1:,}"
+            f"the {who} gave index {beyond:,}: indices of this data set go from 0 to "
+            f"{samples - 1:,}"
         )
     return indices
+
+
+def _is_index(value: Any) -> bool:
+    try:
+        return -(2**63) <= operator.index(value) < 2**63
+    except TypeError:
+        return False
 
 
 def list_of_batches(drawn: list[Any], samples: int | None) -> Lists:
@@ -143,6 +158,11 @@ def list_of_batches(drawn: list[Any], samples: int | None) -> Lists:
     flat: list[Any] = []
     ends: list[int] = []
     for number, batch in enumerate(drawn):
+        if not isinstance(batch, Iterable):
+            raise TypeError(
+                f"the batch_sampler gave {batch!r} as batch {number:,}: give a list of indices for "
+                "each batch, or give it as sampler="
+            )
         flat.extend(batch)
         if len(flat) == (ends[-1] if ends else 0):
             raise ValueError(

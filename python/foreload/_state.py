@@ -23,10 +23,16 @@ class Identity:
     samples: int
     order: str
     seed: int | None  # None where it changes nothing
+    counted: bool = True  # whether an epoch has just these samples
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether the seed decides the order."""
+        return self.order not in ("sequential", "sampler")
 
 
 _REMEDIES = {
-    "dataset": "it was written for other files: use the same data set, or start anew",
+    "dataset": "it was written for other data: use the same data set, or start anew",
     "samples": "it was written for another number of samples: use the same data set",
     "order": "it was written for another order: use the same shuffle=, order= and sampler=",
     "seed": "it was written for another seed: give the seed it was written with",
@@ -62,16 +68,24 @@ def read_state(identity: Identity, state: Mapping[str, Any]) -> Place:
         )
     for name, remedy in _REMEDIES.items():
         mine = getattr(identity, name)
+        if name == "seed" and not identity.shuffled and None in (mine, state.get(name)):
+            continue  # one of both uses no random numbers
         if state.get(name) != mine:
             raise ValueError(
                 f"the state does not fit this loader, {remedy} ({name} is {state.get(name)!r} in "
                 f"the state and {mine!r} here)"
             )
-    epoch, consumed = state.get("epoch"), state.get("consumed")
-    if not (isinstance(epoch, int) and isinstance(consumed, int) and epoch >= 0 and consumed >= 0):
+    epoch: Any = state.get("epoch")
+    consumed: Any = state.get("consumed")
+    if not all(type(number) is int and number >= 0 for number in (epoch, consumed)):
         raise ValueError(
             f"the state is damaged: epoch is {epoch!r} and consumed is {consumed!r}, but both must "
             "be whole numbers from 0 on; use another state"
+        )
+    if identity.counted and consumed > identity.samples:
+        raise ValueError(
+            f"the state is damaged: {consumed:,} samples of an epoch are consumed, but an epoch "
+            f"has {identity.samples:,}; use another state"
         )
     return Place(epoch, consumed)
 

@@ -103,9 +103,19 @@ def _check_stream(name: str, given: Mapping[str, Any]) -> None:
 
 
 def refuse_together(
-    batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
+    batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool, order: str
 ) -> None:
     """Refuse what contradicts itself, as torch does."""
+    for name, given in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+        if given is not None and not _can_be_iterated(given):
+            entries = "indices" if name == "sampler" else "lists of indices"
+            raise TypeError(f"{name} is {given!r}: give a sampler, or a list of {entries}")
+    if order != "torch" and not shuffle:
+        text = f"order={order!r} is a way to shuffle"
+        if sampler is None and batch_sampler is None:
+            raise ValueError(f"{text}: give shuffle=True, or leave order out")
+        # Trainers give a sampler to a loader that they make again, beside all other arguments.
+        warnings.warn(f"{text}, and is ignored: the order is that of the sampler", stacklevel=4)
     if sampler is not None and shuffle:
         raise ValueError("sampler= and shuffle=True exclude each other: give one of them")
     if batch_sampler is not None and (
@@ -120,6 +130,10 @@ def refuse_together(
         raise ValueError(
             "batch_size=None makes no batches, so drop_last has no meaning: leave drop_last out"
         )
+
+
+def _can_be_iterated(value: Any) -> bool:
+    return any(hasattr(type(value), name) for name in ("__iter__", "__getitem__"))
 
 
 def batch_size_of(given: Any) -> int:

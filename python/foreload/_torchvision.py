@@ -38,11 +38,32 @@ def translate(transform: object) -> t.Compose:
     translation = _Translation()
     translation.add(transform)
     chain = t.Compose(translation.finish())
+    chain._tv_image = translation.tv_image
     try:
         chain.compile()
     except ValueError as error:
         raise ValueError(f"cannot translate torchvision's transform: {error}") from error
     return chain
+
+
+def as_tv_image(image: Any) -> Any:
+    """The same tensor as torchvision's Image, which a chain with ToImage gives."""
+    return sys.modules["torchvision.tv_tensors"].Image(image)
+
+
+def _check_as_written(transform: Any) -> None:
+    """ValueError if calling it runs anything but the code of its class."""
+    module: Any = sys.modules["torch.nn.modules.module"]
+    if isinstance(transform, module.Module) and (
+        transform._forward_hooks
+        or transform._forward_pre_hooks
+        or module._global_forward_hooks
+        or module._global_forward_pre_hooks
+    ):
+        raise ValueError("it has hooks")
+    for name in vars(transform):
+        if callable(getattr(type(transform), name, None)):
+            raise ValueError(f"it has a method {name} of its own")
 
 
 def _torch_resizes_bytes(interpolation: str) -> bool:
@@ -59,6 +80,7 @@ class _Translation:
 
     def __init__(self) -> None:
         self._form = "pil"  # "pil", "bytes" (a tensor of 8 bits), or "floats"
+        self.tv_image = False  # whether a tensor is torchvision's Image
         self._images: list[t.Step] = []
         self._dtype: dict[str, Any] | None = None
         self._normalize: t.Step | None = None
@@ -81,6 +103,9 @@ class _Translation:
         try:
             if method is None:
                 raise ValueError("there is no step in foreload.transforms that gives the same bits")
+            _check_as_written(transform)
+            if self.tv_image and generation == 1 and not hasattr(transform, "transforms"):
+                raise ValueError("of a v2.ToImage it gives Images or tensors as it happens")
             method(transform, generation)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             if str(error).startswith("cannot translate"):
@@ -96,10 +121,11 @@ class _Translation:
     def _inner(self, entries: Any) -> list[t.Step]:
         """Steps inside of a container, which must leave an image what it is."""
         inner = _Translation()
-        inner._form = self._form
+        inner._form, inner.tv_image = self._form, self.tv_image
         for entry in entries:
             inner.add(entry)
-        if inner._form != self._form or inner._dtype or inner._normalize or inner._erasures:
+        same = (inner._form, inner.tv_image) == (self._form, self.tv_image)
+        if not same or inner._dtype or inner._normalize or inner._erasures:
             raise ValueError("what is in it changes the type of the image")
         if any(isinstance(step, t.Grayscale) for step in inner._images):
             raise ValueError("what is in it may change the number of channels")
@@ -140,15 +166,17 @@ class _Translation:
     def _add_ToImage(self, given: Any, generation: int) -> None:
         if self._form == "pil":
             self._form = "bytes"
+        self.tv_image = True
 
     def _add_ToPureTensor(self, given: Any, generation: int) -> None:
         self._need("bytes", "floats")
+        self.tv_image = False
 
     def _add_ToPILImage(self, given: Any, generation: int) -> None:
         if given.mode is not None:
             raise ValueError("it has a mode")
         self._need("bytes")
-        self._form = "pil"
+        self._form, self.tv_image = "pil", False
 
     def _add_ToDtype(self, given: Any, generation: int) -> None:
         self._convert(given.dtype, given.scale, reciprocal=True)

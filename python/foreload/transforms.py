@@ -69,6 +69,8 @@ class Step:
 class Compose:
     """Steps one after another."""
 
+    _tv_image = False  # whether a single image is torchvision's Image, as after its ToImage
+
     def __init__(self, transforms: Sequence[Step | Compose]) -> None:
         self.transforms: list[Step] = []
         for entry in transforms:

@@ -187,7 +187,7 @@ def test_states_of_other_loaders_are_refused(folder):
         loader_of(folder, seed=4).load_state_dict(state)
     with pytest.raises(ValueError, match="another order"):
         loader_of(folder, shuffle=False).load_state_dict(state)
-    with pytest.raises(ValueError, match="other files"):
+    with pytest.raises(ValueError, match="other data"):
         loader_of(folder / "class0").load_state_dict(state)
 
 

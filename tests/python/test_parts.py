@@ -248,3 +248,29 @@ def test_what_cannot_be_meant_is_refused(located, transform, said):
 
     with pytest.raises((TypeError, ValueError), match=said):
         foreload.DataLoader(Odd(), transform=transform)
+
+
+@pytest.mark.parametrize(
+    ("offset", "length", "said"),
+    [
+        (101, None, "all bytes from 101 on of x, which has 100 bytes"),
+        (101, 0, "0 bytes from 101 on of x, which has 100 bytes"),
+        (90, 11, "11 bytes from 90 on of x, which has 100 bytes"),
+    ],
+)
+def test_a_range_outside_of_its_file_is_named(tmp_path, offset, length, said):
+    """The message spoke of objects and a length of 2^64 - 1."""
+    (tmp_path / "x").write_bytes(bytes(100))
+
+    class Ranges:
+        def __len__(self):
+            return 2
+
+        def locate(self, index):
+            return foreload.Part(tmp_path / "x", offset * index, length)
+
+        def decode(self, data, index):
+            return len(data)
+
+    with pytest.raises(ValueError, match=f"^cannot read sample 1: it is {said}; give an offset"):
+        foreload.DataLoader(Ranges())

@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 from real_torchvision import torchvision, v1, v2
 
+import foreload
 from foreload import _augment_tables as tables
 from foreload import transforms as t
 
@@ -679,3 +680,77 @@ def test_mixing_says_what_it_needs() -> None:
         t.CutMix(num_classes=3)((torch.rand(2, 3, 4, 4), torch.rand(2, 2)), rng)
     with pytest.raises(ValueError, match="alpha"):
         t.CutMix(alpha=0)
+
+
+def hooked(step):
+    step.register_forward_hook(lambda module, given, made: made * 0)
+    return step
+
+
+def hooked_before(step):
+    step.register_forward_pre_hook(lambda module, given: (given[0].transpose(0),))
+    return step
+
+
+def replaced(step):
+    step.forward = lambda image: v1.functional.pil_to_tensor(image) * 0
+    return step
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        hooked(v2.PILToTensor()),
+        v1.Compose([hooked_before(v1.CenterCrop(8)), v1.ToTensor()]),
+        replaced(v2.PILToTensor()),
+        v1.Compose([v1.ToTensor(), hooked(v1.Normalize([0.5], [0.5]))]),
+        hooked(v2.Compose([v2.PILToTensor()])),
+        v2.Compose([v2.RandomApply([hooked_before(v2.CenterCrop(8))], 1.0), v2.PILToTensor()]),
+    ],
+)
+def test_hooks_and_methods_of_one_s_own_are_not_passed_over(images, transform):
+    """They were: C++ did what the class does."""
+    folder = torchvision.datasets.ImageFolder(images, v2.Compose([v2.Resize((12, 12)), transform]))
+    with pytest.warns(UserWarning, match=r"it has (hooks|a method forward of its own)"):
+        loader = foreload.DataLoader(folder, 10, num_workers=1)
+    for ours, theirs in zip(loader, torch.utils.data.DataLoader(folder, 10), strict=True):
+        assert torch.equal(ours[0], theirs[0])
+    loader.close()
+
+
+def test_hooks_of_all_modules_are_not_passed_over(images):
+    folder = torchvision.datasets.ImageFolder(images, v2.PILToTensor())
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda *given: None)
+    try:
+        with pytest.warns(UserWarning, match="it has hooks"):
+            foreload.DataLoader(folder, 10, num_workers=1).close()
+    finally:
+        handle.remove()
+
+
+@pytest.mark.parametrize("given", [{"batch_size": None}, {"batch_size": 2, "collate_fn": list}])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [v2.ToImage()],
+        [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5], [0.5])],
+        [v2.ToImage(), v2.RandomApply([v2.CenterCrop(8)], 1.0)],
+        [v2.ToImage(), v2.ToPureTensor()],
+        [v2.PILToTensor()],
+        [v2.ToImage(), v1.RandomHorizontalFlip(0.0)],
+    ],
+)
+@pytest.mark.filterwarnings("ignore:cannot translate")
+def test_single_images_are_of_the_type_that_torchvision_gives(images, steps, given):
+    """After ToImage they were plain tensors."""
+    folder = torchvision.datasets.ImageFolder(images, v2.Compose(steps))
+    loader = foreload.DataLoader(folder, num_workers=1, shuffle=False, **given)
+    ours, theirs = next(iter(loader)), next(iter(torch.utils.data.DataLoader(folder, **given)))
+    if given["batch_size"] is not None:
+        ours, theirs = ours[1], theirs[1]
+    assert type(ours[0]) is type(theirs[0])
+    assert torch.equal(ours[0], theirs[0])
+    loader.close()
+    alone = foreload.DataLoader(images, transform=v2.Compose(steps), num_workers=1, shuffle=False)
+    assert type(alone.dataset[1][0]) is type(folder[1][0])
+    alone.close()

@@ -224,3 +224,55 @@ def test_a_part_of_a_folder_keeps_its_transform_in_another_process(images):
     part = pickle.loads(pickle.dumps(Subset(whole.dataset, [7, 3])))
     assert_as_torch_gives_them(part, native=True)
     whole.close()
+
+
+class NewTransform(datasets.ImageFolder):
+    """Its transform is another object each time."""
+
+    @property
+    def transform(self):
+        return v2.Compose([v2.CenterCrop(8), v2.PILToTensor()])
+
+    @transform.setter
+    def transform(self, value):
+        pass
+
+
+class LaterClasses(datasets.ImageFolder):
+    @property
+    def samples(self):
+        return [(path, label + 1) for path, label in vars(self)["samples"]]
+
+    @samples.setter
+    def samples(self, value):
+        vars(self)["samples"] = value
+
+
+@pytest.mark.parametrize("folder", [NewTransform, LaterClasses])
+def test_a_property_is_code_of_the_user_s(images, folder):
+    """A transform that was another object each time was refused in every iteration."""
+    folder = folder(images, transform=v2.Compose([v2.CenterCrop(8), v2.PILToTensor()]))
+    assert_as_torch_gives_them(folder, native=False)
+
+
+@pytest.mark.parametrize("index", [50, -51])
+def test_an_index_of_a_subset_that_is_not_there(images, index):
+    part = Subset(datasets.ImageFolder(images), [0, index])
+    with pytest.raises(IndexError, match=f"^Subset has the index {index}, but .* has 50 samples"):
+        foreload.DataLoader(part)
+
+
+def test_a_file_that_a_loader_cannot_open_is_called_by_its_name(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"no picture")
+
+    class Declared:
+        foreload_samples = True
+        samples = ((tmp_path / "a.png", 0),)
+
+        def loader(self, file):
+            return Image.open(file)
+
+    with pytest.raises(foreload.BadSampleError) as failed:
+        next(iter(foreload.DataLoader(Declared())))
+    assert "0x" not in str(failed.value)
+    assert "a.png" in str(failed.value).partition("UnidentifiedImageError")[2]

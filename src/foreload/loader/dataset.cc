@@ -27,6 +27,19 @@ Result<DatasetIndex> index_of(const Listing& listing) {
   return builder.finish();
 }
 
+// Why a range is not in its file; empty if it is.
+std::string outside(const FileRange& range, const ListedFile& file) {
+  const bool begins_there = range.offset <= file.size;
+  const bool ends_there =
+      range.length == FileRange::kToTheEnd || range.length <= file.size - range.offset;
+  if (begins_there && ends_there) return {};
+  const std::string bytes = range.length == FileRange::kToTheEnd
+                                ? std::string("all bytes")
+                                : fmt::format("{} bytes", range.length);
+  return fmt::format("{} from {} on of {}, which has {} bytes", bytes, range.offset, file.name,
+                     file.size);
+}
+
 // Samples that are made of ranges of the files.
 Result<DatasetIndex> index_of(const Listing& listing,
                               const std::vector<std::vector<FileRange>>& samples) {
@@ -35,15 +48,21 @@ Result<DatasetIndex> index_of(const Listing& listing,
     FORELOAD_CHECK(builder.add_object(file.name, file.size, file.version));
   std::vector<Part> parts;
   std::vector<std::string> names;
-  for (const std::vector<FileRange>& ranges : samples) {
+  for (size_t sample = 0; sample < samples.size(); ++sample) {
+    const std::vector<FileRange>& ranges = samples[sample];
     while (names.size() < ranges.size()) names.push_back(std::to_string(names.size()));
     parts.clear();
     for (const FileRange& range : ranges) {
-      const uint64_t size = listing.files[range.file].size;
-      const bool to_the_end = range.length == FileRange::kToTheEnd && range.offset <= size;
+      const ListedFile& file = listing.files[range.file];
+      if (const std::string bytes = outside(range, file); !bytes.empty())
+        return fail(ErrorKind::invalid,
+                    fmt::format("cannot read sample {}: it is {}; give an offset and a length "
+                                "inside of the file",
+                                sample, bytes));
+      const bool to_the_end = range.length == FileRange::kToTheEnd;
       parts.push_back({static_cast<uint32_t>(range.file),
                        range.offset,
-                       to_the_end ? size - range.offset : range.length,
+                       to_the_end ? file.size - range.offset : range.length,
                        {}});
     }
     if (parts.size() > 1)
