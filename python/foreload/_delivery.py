@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from foreload import _core
 from foreload._batches import BatchMaker
 from foreload._collate import pinned
 from foreload._device import DeviceFeed
@@ -236,6 +237,15 @@ class Delivery:
             return function(*arguments, **more)
         finally:
             self.own_seconds += time.perf_counter() - begin
+
+    def wake(self) -> None:
+        """Whoever waits for a batch gives up; close() follows. Any thread may call it."""
+        if self._pipeline is not None:
+            self._pipeline.wake()
+        if isinstance(self._core, _core.LoaderCore):
+            self._core.close()  # which any thread may do
+        else:
+            self._core.wake()
 
     def close(self) -> None:
         """Nothing more is delivered."""

@@ -279,6 +279,11 @@ class StreamCore:
         """What to call a sample in a message."""
         return b"in a stream"
 
+    def wake(self) -> None:
+        """Whoever waits for a batch gives up. Any thread may call it."""
+        if self._crew is not None:
+            self._crew.wake()
+
     def close(self) -> None:
         """Nothing more is made."""
         self._forget()

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from foreload._list_core import Wanted
 
 _PATIENCE = 2.0  # seconds that a worker has to end by itself
+_GLANCE = 0.05  # seconds after which whoever waits looks whether the loader was closed
 
 
 def context_of(given: Any) -> Any:
@@ -127,7 +128,7 @@ class Crew:
 
     def ask(self, body: bytes, worker: int = 0) -> int:
         """Begin a task; `worker` counts if they are apart. Its number is the ticket."""
-        if not self._started:
+        if not self._started and self._broken is None:
             self._start()
         number, self._next = self._next, self._next + 1
         self._expected[number] = None
@@ -165,10 +166,10 @@ class Crew:
         until = None if seconds is None else time.monotonic() + seconds
         self._receive(0)
         while self._broken is None and self._expected[number] is None:
-            left = None if until is None else until - time.monotonic()
-            if left is not None and left <= 0:
+            left = _GLANCE if until is None else until - time.monotonic()
+            if left <= 0:
                 raise TimeoutError
-            self._receive(left)
+            self._receive(min(left, _GLANCE))
 
     def drop(self, number: int) -> None:
         """Nobody waits for it any more."""
@@ -179,9 +180,13 @@ class Crew:
         NUMBER.pack_into(self._oldest, 0, next(iter(self._expected), self._next))
         return parcel
 
+    def wake(self) -> None:
+        """Whoever waits gives up within a glance; close() follows. Any thread may call it."""
+        self._broken = "the loader is closed"
+
     def close(self) -> None:
         """End all processes."""
-        self._broken = "the loader is closed"
+        self.wake()
         self._end()
 
     # Processes.
@@ -260,13 +265,12 @@ class Crew:
         for tasks in self._tasks:
             self._waiting.modify(tasks, select.POLLOUT if tasks in full else 0)
 
-    def _receive(self, seconds: float | None) -> None:
+    def _receive(self, seconds: float) -> None:
         """Take in what has come, or wait so long for something."""
         if self._broken is not None:
             return
         ended = []
-        milliseconds = None if seconds is None else math.ceil(seconds * 1e3)
-        for file, _ in self._waiting.poll(milliseconds):
+        for file, _ in self._waiting.poll(math.ceil(seconds * 1e3)):
             worker = self._by_file.get(file)
             if worker is None:
                 self._send()
@@ -414,6 +418,10 @@ class WorkerMaker:
     def drop(self, ticket: int) -> None:
         """It is not made if that has not begun."""
         self._crew.drop(ticket)
+
+    def wake(self) -> None:
+        """Whoever waits for a batch gives up."""
+        self._crew.wake()
 
     def close(self) -> None:
         """End the processes. Batches that were given stay."""
