@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from foreload import _core
 from foreload._calls import CallJob, Calls, fingerprint_of, needs_torch, task_of
 from foreload._lost import LostError
 from foreload._shared_batches import Parcel, Receiver
@@ -108,7 +109,8 @@ class Crew:
         self._expected: dict[int, Parcel | None] = {}  # by number, in order
         self._file = os.memfd_create("foreload")
         os.ftruncate(self._file, mmap.PAGESIZE)
-        self._oldest = mmap.mmap(self._file, mmap.PAGESIZE)  # the first task somebody waits for
+        # The first task somebody waits for.
+        self._oldest = memoryview(_core.MappedFile(self._file, mmap.PAGESIZE))
         self.seconds = 0.0
         self.cpu_seconds = 0.0
         self._end = multiprocessing.util.Finalize(
@@ -342,6 +344,7 @@ def _end_all(workers: list[_Worker], tasks: list[socket.socket], file: int) -> N
         if worker.process.is_alive():
             worker.process.kill()
             worker.process.join()
+        worker.process.close()
         os.close(worker.ended)
     os.close(file)
 
