@@ -168,10 +168,9 @@ class Delivery:
                 received = (self._timed(self._last, received[0], **self._random_numbers(run)),)
         except (TimeoutError, LostError):
             raise
-        except BaseException as error:
-            failed = isinstance(error, Exception)  # counts as given; after an interrupt it comes
-            run.taken += failed
-            if self.engine.lost or self._device is not None or not failed:
+        except Exception:
+            run.taken += 1  # it counts as given
+            if self.engine.lost or self._device is not None:
                 self._current = None
             raise
         run.taken += received is not None
@@ -219,6 +218,12 @@ class Delivery:
             return None
         indices = made.indices.tolist()
         return self._timed(self._batches.collated, made.samples, indices), made.indices
+
+    def take_back(self, run: Run, given: int) -> None:
+        """The loop was interrupted, and has got so many batches of the iteration."""
+        run.taken = given
+        run.ready.clear()
+        self._current = None
 
     def forget(self) -> None:
         """What was prepared ahead is of no use any more."""

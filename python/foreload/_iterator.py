@@ -42,6 +42,7 @@ class LoaderIterator:
             raise StopIteration
         loader = self._loader
         loader._check_usable()
+        before = self._received
         try:
             with loader._lock:
                 loader._inside = threading.get_ident()
@@ -66,6 +67,9 @@ class LoaderIterator:
             raise RuntimeError(
                 "this DataLoader was closed while a batch was on its way: make a new one"
             ) from error
+        except BaseException:  # an interrupt: the loop did not get what was taken for it
+            self._take_back(before)
+            raise
         finally:
             if loader._core is None:
                 loader._end(0.0)
@@ -136,6 +140,18 @@ class LoaderIterator:
             )
         assert self._turn is not None
         loader._iteration.received(self._turn, loader._lists.consumed(run.reading, self._received))
+
+    def _take_back(self, received: int) -> None:
+        """The loop has got so many batches and no more: the next one is the one after these."""
+        loader, run = self._loader, self._run
+        if self._over or run is None:
+            return
+        if self._turn is None:  # it had not begun
+            self._run = None
+            return
+        loader._delivery.take_back(run, received)
+        self._received = received
+        loader._iteration.received(self._turn, loader._lists.consumed(run.reading, received))
 
     def _end(self, run: Run) -> None:
         """Tell everybody that the epoch is over."""

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,7 +116,8 @@ class Pipeline:
             left = _GLANCE if until is None else until - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            wait([future], min(left, _GLANCE))
+            with contextlib.suppress(TimeoutError, CancelledError):
+                future.exception(min(left, _GLANCE))
 
     def _fill(
         self,

@@ -178,7 +178,7 @@ class Crew:
         self._forget(number)
 
     def _forget(self, number: int) -> Parcel | None:
-        parcel = self._expected.pop(number)
+        parcel = self._expected.pop(number, None)  # an interrupt may have come after this
         NUMBER.pack_into(self._oldest, 0, next(iter(self._expected), self._next))
         return parcel
 
@@ -196,11 +196,6 @@ class Crew:
     def _start(self) -> None:
         self._started = True
         theirs: list[socket.socket] = []
-        for _ in range(self._count if self._apart else 1):
-            here, there = _pair()
-            self._tasks.append(here)
-            self._waiting.register(here, 0)
-            theirs.append(there)
         forkserver = self._context.get_start_method() == "forkserver"
         # The server would keep what is blocked, and hand it on to processes that are not ours.
         blocked = [] if forkserver else [signal.SIGINT]
@@ -208,10 +203,16 @@ class Crew:
         self._collects = gc.isenabled()
         gc.disable()  # a forked worker must not collect what the program has left
         try:
+            for _ in range(self._count if self._apart else 1):
+                here, there = _pair()
+                self._tasks.append(here)
+                self._waiting.register(here, 0)
+                theirs.append(there)
             for worker in range(self._count):
                 self._start_one(worker, theirs[worker % len(theirs)])
         except BaseException as error:
-            self._broken = f"worker processes could not be started: {error}"
+            why = str(error) or type(error).__name__
+            self._broken = f"worker processes could not be started: {why}"
             self._end()
             raise
         finally:
@@ -297,6 +298,12 @@ class Crew:
             except OSError as error:
                 self._broken = f"cannot get a batch from a worker process: {error}"
                 return False
+            except BaseException:  # nobody knows whether something was received
+                self._broken = (
+                    "an interrupt came while a batch was received from a worker process: make a "
+                    "new DataLoader, and load the state of this one"
+                )
+                raise
             if parcel is None:
                 return False
             if parcel.number in self._expected:
