@@ -79,6 +79,7 @@ void register_loader(py::module_& module);
 void register_gpu(py::module_& module);
 void register_meeting(py::module_& module);
 void register_rows(py::module_& module);
+void register_mapped_file(py::module_& module);
 void register_run_record(py::module_& module);
 void register_verdict(py::module_& module);
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -83,34 +84,42 @@ Endings& endings() {
   return all;
 }
 
-// The loader of one process. A child made by fork has none of its threads: there the loader can
-// neither be used nor ended, so it is left alone.
-class LoaderCore {
- public:
-  LoaderCore(std::unique_ptr<Loader> loader, std::shared_ptr<TensorMemory> tensors)
-      : loader_(std::move(loader)), tensors_(std::move(tensors)), process_(::getpid()) {}
-  ~LoaderCore() { close(); }
-  LoaderCore(const LoaderCore&) = delete;
-  LoaderCore& operator=(const LoaderCore&) = delete;
+// Ends a loader for whoever lets go of it last. A child made by fork has none of its threads: there
+// it cannot be ended, so it is left alone. REQUIRES: the GIL is held.
+struct EndLoader {
+  pid_t process;
 
-  void close() {
-    if (!loader_) return;
-    if (::getpid() != process_) {
-      static_cast<void>(loader_.release());
+  void operator()(Loader* loader) const {
+    std::unique_ptr<Loader> owned(loader);
+    if (::getpid() != process) {
+      static_cast<void>(owned.release());
       return;
     }
     py::gil_scoped_release release;
     if (BorrowedThread::inside())
-      endings().end(std::move(loader_));
+      endings().end(std::move(owned));
     else
-      loader_.reset();
+      owned.reset();
+  }
+};
+
+// The loader of one process. Any thread may close it: a call that is going on in another one keeps
+// what it uses until it is over, and next() ends soon.
+class LoaderCore {
+ public:
+  LoaderCore(std::unique_ptr<Loader> loader, std::shared_ptr<TensorMemory> tensors)
+      : loader_(loader.release(), EndLoader{::getpid()}), tensors_(std::move(tensors)) {}
+
+  void close() {
+    closed_ = true;
+    loader_.reset();
   }
 
   // The next batch, nothing at the end of an epoch, TimeoutError if `seconds` pass before. Signals
-  // are seen while it waits.
+  // and close() are seen while it waits.
   std::optional<LoaderBatch> next(std::optional<double> seconds) {
     using Clock = std::chrono::steady_clock;
-    Loader& from = loader();
+    const std::shared_ptr<Loader> from = loader();
     std::optional<Clock::time_point> deadline;
     if (seconds)
       deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -120,11 +129,12 @@ class LoaderCore {
       while (true) {
         auto until = Clock::now() + std::chrono::milliseconds(50);
         if (deadline) until = std::min(until, *deadline);
-        auto result = from.next(until);
+        auto result = from->next(until);
         if (result || result.error().kind != ErrorKind::cancelled) return result;
         late = deadline && Clock::now() >= *deadline;
         if (late) return std::nullopt;
         if (!watch.proceed()) return result;
+        if (closed_) return fail(ErrorKind::invalid, kClosed);
       }
     });
     if (late) {
@@ -135,7 +145,7 @@ class LoaderCore {
     LoaderBatch result{std::make_shared<Batch>(std::move(*batch)), {}, tensors_};
     result.labels.reserve(result.batch->samples.size());
     for (const uint64_t sample : result.batch->samples)
-      result.labels.push_back(from.index().label(sample));
+      result.labels.push_back(from->index().label(sample));
     return result;
   }
 
@@ -143,19 +153,33 @@ class LoaderCore {
     const auto vector_of = [](const Integers& array) {
       return std::vector<uint64_t>(array.data(), array.data() + array.size());
     };
-    take(loader().give_list(vector_of(samples), vector_of(batch_ends)));
+    take(loader()->give_list(vector_of(samples), vector_of(batch_ends)));
   }
 
-  Loader& loader() const {
-    if (!loader_) throw py::value_error("the loader is closed: make a new one");
-    return *loader_;
+  // For the length of a call. REQUIRES: the GIL is held, also when it is let go of.
+  std::shared_ptr<Loader> loader() const {
+    if (!loader_) throw py::value_error(kClosed);
+    return loader_;
   }
 
  private:
-  std::unique_ptr<Loader> loader_;
+  static constexpr const char* kClosed = "the loader is closed: make a new one";
+
+  std::shared_ptr<Loader> loader_;  // guarded by the GIL
+  std::atomic<bool> closed_{false};
   const std::shared_ptr<TensorMemory> tensors_;  // null: memory comes from the system
-  const pid_t process_;
 };
+
+// A method that asks the loader without the GIL: it waits for the engine's lock, and the engine may
+// hold that and want the GIL, for memory of torch's.
+template <class... Arguments, class Ask>
+auto without_gil(Ask ask) {
+  return [ask](const LoaderCore& core, Arguments... arguments) {
+    const std::shared_ptr<Loader> loader = core.loader();
+    py::gil_scoped_release release;
+    return ask(*loader, arguments...);
+  };
+}
 
 // Ranks that do not come in time are an OSError: only Ctrl-C is a KeyboardInterrupt, and it is
 // raised before anybody sees what else failed.
@@ -282,69 +306,60 @@ void register_loader(py::module_& module) {
     endings().wait();
   });
   register_batch(module);
-  // What waits for the engine's lock: the engine may hold it and want the GIL, for memory of
-  // torch's.
-  const py::call_guard<py::gil_scoped_release> without_gil;
   py::class_<LoaderCore>(module, "LoaderCore")
       .def("next", &LoaderCore::next, py::arg("seconds") = std::nullopt)
-      .def(
-          "seek",
-          [](LoaderCore& core, uint64_t epoch, uint64_t start) {
-            core.loader().seek(epoch, start);
-          },
-          without_gil)
+      .def("seek",
+           without_gil<uint64_t, uint64_t>(
+               [](Loader& loader, uint64_t epoch, uint64_t start) { loader.seek(epoch, start); }))
       .def("give_list", &LoaderCore::give_list, py::arg("samples"), py::arg("batch_ends"))
       .def("batches_in",
-           [](LoaderCore& core, uint64_t epoch) { return core.loader().batches_in(epoch); })
+           [](LoaderCore& core, uint64_t epoch) { return core.loader()->batches_in(epoch); })
       .def("close", &LoaderCore::close)
       .def_property_readonly("samples",
-                             [](LoaderCore& core) { return core.loader().index().samples(); })
+                             [](LoaderCore& core) { return core.loader()->index().samples(); })
       .def_property_readonly("bytes",
-                             [](LoaderCore& core) { return core.loader().plan().sizes().total(); })
+                             [](LoaderCore& core) { return core.loader()->plan().sizes().total(); })
       .def_property_readonly(
-          "fingerprint", [](LoaderCore& core) { return core.loader().index().fingerprint().hex(); })
+          "fingerprint",
+          [](LoaderCore& core) { return core.loader()->index().fingerprint().hex(); })
       .def_property_readonly("classes",
                              [](LoaderCore& core) {
-                               const DatasetIndex& index = core.loader().index();
+                               const auto index = core.loader()->shared_index();
                                py::list names;
-                               for (size_t i = 0; i < index.classes(); ++i)
-                                 names.append(py::bytes(std::string(index.class_name(i))));
+                               for (size_t i = 0; i < index->classes(); ++i)
+                                 names.append(py::bytes(std::string(index->class_name(i))));
                                return names;
                              })
       .def_property_readonly(
           "root",
-          [](LoaderCore& core) { return py::bytes(core.loader().stats().start.root.string()); })
+          [](LoaderCore& core) { return py::bytes(core.loader()->stats().start.root.string()); })
       .def_property_readonly(
           "index",
           [](LoaderCore& core) {  // nobody can change it from Python
-            return std::const_pointer_cast<DatasetIndex>(core.loader().shared_index());
+            return std::const_pointer_cast<DatasetIndex>(core.loader()->shared_index());
           })
       .def("part_sizes",
            [](LoaderCore& core, int64_t sample) {
-             const DatasetIndex& index = core.loader().index();
-             const uint64_t number = within("sample", sample, 0, index.samples());
-             std::vector<uint64_t> sizes(index.part_count(number));
-             for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = index.part(number, i).length;
+             const auto index = core.loader()->shared_index();
+             const uint64_t number = within("sample", sample, 0, index->samples());
+             std::vector<uint64_t> sizes(index->part_count(number));
+             for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = index->part(number, i).length;
              return sizes;
            })
       .def("name_of",
            [](LoaderCore& core, int64_t sample) {
-             const DatasetIndex& index = core.loader().index();
-             const uint64_t number = within("sample", sample, 0, index.samples());
-             return py::bytes(std::string(index.object_name(index.part(number, 0).object)));
+             const auto index = core.loader()->shared_index();
+             const uint64_t number = within("sample", sample, 0, index->samples());
+             return py::bytes(std::string(index->object_name(index->part(number, 0).object)));
            })
-      .def(
-          "stats_json", [](LoaderCore& core) { return to_json(core.loader().stats()); },
-          without_gil)
-      .def(
-          "start_json", [](LoaderCore& core) { return to_json(core.loader().stats().start); },
-          without_gil)
-      .def("epoch_json", [](LoaderCore& core) { return to_json(core.loader().epoch_stats()); })
+      .def("stats_json", without_gil<>([](Loader& loader) { return to_json(loader.stats()); }))
+      .def("start_json",
+           without_gil<>([](Loader& loader) { return to_json(loader.stats().start); }))
+      .def("epoch_json", [](LoaderCore& core) { return to_json(core.loader()->epoch_stats()); })
       .def("epoch_figures_json",
-           [](LoaderCore& core) { return to_json(core.loader().epoch_stats().figures); })
-      .def(
-          "run_figures_json",
-          [](LoaderCore& core) { return to_json(core.loader().stats().figures); }, without_gil);
+           [](LoaderCore& core) { return to_json(core.loader()->epoch_stats().figures); })
+      .def("run_figures_json",
+           without_gil<>([](Loader& loader) { return to_json(loader.stats().figures); }));
   module.def(
       "open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
       py::arg("ranges"), py::arg("extensions"), py::arg("index"), py::arg("revalidate"),

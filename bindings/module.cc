@@ -104,6 +104,7 @@ PYBIND11_MODULE(_core, module) {
   register_transform(module);
   register_meeting(module);
   register_rows(module);
+  register_mapped_file(module);
   register_run_record(module);
   register_loader(module);
   register_gpu(module);

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -27,59 +28,75 @@ using Integers = py::array_t<int64_t, py::array::c_style>;
 // Copying is limited by memory, which a few threads use up.
 constexpr unsigned kMostThreads = 4;
 
-// The threads, and the Python objects that have the memory they read. A child made by fork has none
-// of these threads: there they can neither be used nor ended, so they are left alone.
-class Gatherer {
- public:
-  Gatherer(std::vector<RowColumn> columns, unsigned threads, py::object memory)
-      : gatherer_(std::make_unique<RowGatherer>(std::move(columns), threads)),
-        memory_(std::move(memory)),
-        process_(::getpid()) {}
-  ~Gatherer() { close(); }
-  Gatherer(const Gatherer&) = delete;
-  Gatherer& operator=(const Gatherer&) = delete;
+// The threads, and the Python object that has the memory they read.
+struct RowThreads {
+  std::unique_ptr<RowGatherer> gatherer;
+  py::object memory;
+  pid_t process = ::getpid();
 
-  void close() {
-    if (!usable()) {
-      static_cast<void>(gatherer_.release());
+  // A child made by fork has none of these threads: there they can neither be used nor ended.
+  bool here() const { return ::getpid() == process; }
+  ~RowThreads() {
+    if (!here()) {
+      static_cast<void>(gatherer.release());
       return;
     }
     py::gil_scoped_release release;
-    gatherer_.reset();
+    gatherer.reset();
   }
-  bool usable() const { return gatherer_ && ::getpid() == process_; }
-  RowGatherer& get() const {
-    if (!usable()) throw py::value_error("rows cannot be gathered after close() or fork()");
-    return *gatherer_;
+};
+
+// What gathers until it is closed, by any thread. Batches on their way keep the threads, because
+// these write into their memory, but nobody gets such a batch any more.
+class Gatherer {
+ public:
+  Gatherer(std::vector<RowColumn> columns, unsigned threads, py::object memory)
+      : threads_(new RowThreads{std::make_unique<RowGatherer>(std::move(columns), threads),
+                                std::move(memory)}) {}
+
+  void close() {
+    closed_ = true;
+    threads_.reset();
+  }
+  bool closed() const { return closed_; }
+  // For the length of a call or of a job. REQUIRES: the GIL is held, also when it is let go of.
+  std::shared_ptr<RowThreads> threads() const {
+    if (!threads_ || !threads_->here()) throw py::value_error(kClosed);
+    return threads_;
   }
 
+  static constexpr const char* kClosed = "rows cannot be gathered after close() or fork()";
+
  private:
-  std::unique_ptr<RowGatherer> gatherer_;
-  py::object memory_;
-  pid_t process_;
+  std::shared_ptr<RowThreads> threads_;  // guarded by the GIL
+  std::atomic<bool> closed_{false};
 };
 
 // A batch that is being gathered, with the Python object that has its memory.
 class GatheredRows {
  public:
-  GatheredRows(std::shared_ptr<Gatherer> gatherer, std::shared_ptr<RowGatherer::Job> job,
-               py::object batch)
-      : gatherer_(std::move(gatherer)), job_(std::move(job)), batch_(std::move(batch)) {}
+  GatheredRows(std::shared_ptr<Gatherer> gatherer, std::shared_ptr<RowThreads> threads,
+               std::shared_ptr<RowGatherer::Job> job, py::object batch)
+      : gatherer_(std::move(gatherer)),
+        threads_(std::move(threads)),
+        job_(std::move(job)),
+        batch_(std::move(batch)) {}
   ~GatheredRows() { drop(); }
   GatheredRows(const GatheredRows&) = delete;
   GatheredRows& operator=(const GatheredRows&) = delete;
 
   void drop() {
-    if (RowGatherer::done(*job_) || !gatherer_->usable()) return;
+    if (RowGatherer::done(*job_) || !threads_->here()) return;
     py::gil_scoped_release release;
-    gatherer_->get().drop(*job_);
+    threads_->gatherer->drop(*job_);
   }
 
-  // The batch, or TimeoutError if `seconds` pass before. Signals are seen while it waits.
+  // The batch, or TimeoutError if `seconds` pass before. Signals and close() are seen while it
+  // waits.
   py::object take(std::optional<double> seconds) {
     using Clock = RowGatherer::Clock;
     if (RowGatherer::done(*job_)) return batch_;
-    RowGatherer& gatherer = gatherer_->get();
+    if (gatherer_->closed() || !threads_->here()) throw py::value_error(Gatherer::kClosed);
     std::optional<Clock::time_point> deadline;
     if (seconds)
       deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -88,9 +105,10 @@ class GatheredRows {
       while (true) {
         auto until = Clock::now() + std::chrono::milliseconds(50);
         if (deadline) until = std::min(until, *deadline);
-        if (gatherer.wait(*job_, until)) return true;
+        if (threads_->gatherer->wait(*job_, until)) return true;
         if (deadline && Clock::now() >= *deadline) return false;
         if (!watch.proceed()) return false;
+        if (gatherer_->closed()) return fail(ErrorKind::invalid, Gatherer::kClosed);
       }
     });
     if (ready) return batch_;
@@ -99,9 +117,10 @@ class GatheredRows {
   }
 
  private:
-  std::shared_ptr<Gatherer> gatherer_;
-  std::shared_ptr<RowGatherer::Job> job_;
-  py::object batch_;
+  const std::shared_ptr<Gatherer> gatherer_;
+  const std::shared_ptr<RowThreads> threads_;
+  const std::shared_ptr<RowGatherer::Job> job_;
+  const py::object batch_;
 };
 
 // Memory of batches that is used again when nobody has the batch any more: fresh pages would cost
@@ -172,18 +191,19 @@ void register_rows(py::module_& module) {
             std::vector<std::byte*> places(to.size());
             std::transform(to.begin(), to.end(), places.begin(),
                            [](uintptr_t place) { return reinterpret_cast<std::byte*>(place); });
-            RowGatherer& threads = gatherer->get();
+            const std::shared_ptr<RowThreads> threads = gatherer->threads();
             std::vector<int64_t> numbers(rows.data(), rows.data() + rows.size());
             auto job = [&] {
               py::gil_scoped_release release;
-              return threads.submit(std::move(numbers), std::move(places));
+              return threads->gatherer->submit(std::move(numbers), std::move(places));
             }();
-            return std::make_unique<GatheredRows>(gatherer, take(std::move(job)), std::move(batch));
+            return std::make_unique<GatheredRows>(gatherer, threads, take(std::move(job)),
+                                                  std::move(batch));
           },
           py::arg("rows").noconvert(), py::arg("to"), py::arg("batch"))
       .def("times",
            [](const Gatherer& gatherer) {
-             const GatherTimes times = gatherer.get().times();
+             const GatherTimes times = gatherer.threads()->gatherer->times();
              return std::pair(times.seconds, times.cpu_seconds);
            })
       .def("close", &Gatherer::close);

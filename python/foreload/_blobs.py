@@ -42,5 +42,8 @@ class BlobMaker:
     def drop(self, ticket: Wanted) -> None:
         """Nothing was begun."""
 
+    def wake(self) -> None:
+        """Nobody waits: the data set is called."""
+
     def close(self) -> None:
         """Nothing was started."""

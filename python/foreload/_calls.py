@@ -209,5 +209,8 @@ class CallMaker:
     def drop(self, ticket: Wanted) -> None:
         """Nothing was begun."""
 
+    def wake(self) -> None:
+        """Nobody waits: the data set is called."""
+
     def close(self) -> None:
         """Nothing was started."""

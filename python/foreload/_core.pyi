@@ -456,6 +456,13 @@ class GatheredRows:
         """Nothing more is copied when this returns."""
 
 @final
+class MappedFile:
+    """Bytes of a file that processes share; it keeps no descriptor."""
+
+    def __init__(self, file: int, bytes: int) -> None: ...
+    def __buffer__(self, flags: int) -> memoryview: ...
+
+@final
 class RowGatherer:
     """Threads that gather rows of columns into batches.
 

@@ -66,6 +66,8 @@ from foreload._workers import context_of
 # What may be set after a loader was made; everything else is part of how it was made.
 _FREE = ("timeout", "worker_init_fn", "generator")
 
+_PATIENCE = 2.0  # seconds that close() waits for a thread that is inside next()
+
 _open: weakref.WeakSet[DataLoader] = weakref.WeakSet()
 
 
@@ -196,7 +198,10 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last, order)
         joining = Joining(transport, float(join_timeout), float(peer_timeout))
         self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held by whoever is inside next()
+        self._inside: int | None = None  # that thread
+        self._closing = threading.Lock()  # taken once, and for good
+        self._ended = False
         ranks = self._ranks = find_ranks(rank, world_size)
         record = run_file_of(run_file, ranks.rank, ranks.count)
         samples = self._samples = samples_of(dataset)
@@ -659,13 +664,27 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         )
 
     def close(self) -> None:
-        """End its threads. The loader cannot be used after that; its batches can."""
+        """End its threads. The loader cannot be used after that; its batches can. Any thread may
+        call it: one that is inside next() gets a RuntimeError."""
         core, self._core = self._core, None
-        if core is None or os.getpid() != self._process:
+        if core is None or os.getpid() != self._process or not self._closing.acquire(False):
             return
-        self._delivery.close()
-        self._log.close()
-        self._give_back()
+        self._delivery.wake()
+        self._end(0.0 if self._inside == threading.get_ident() else _PATIENCE)
+
+    def _end(self, patience: float) -> None:
+        """End what it consists of, once it is closed, if nobody is inside. Otherwise whoever is
+        does that on the way out: a data set may take any time for a sample."""
+        if not self._lock.acquire(timeout=patience):
+            return
+        try:
+            if not self._ended:
+                self._ended = True
+                self._delivery.close()
+                self._log.close()
+                self._give_back()
+        finally:
+            self._lock.release()
 
     def _check_usable(self) -> Core:
         if os.getpid() != self._process:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from foreload import _core
 from foreload._batches import BatchMaker
 from foreload._collate import pinned
 from foreload._device import DeviceFeed
@@ -167,10 +168,9 @@ class Delivery:
                 received = (self._timed(self._last, received[0], **self._random_numbers(run)),)
         except (TimeoutError, LostError):
             raise
-        except BaseException as error:
-            failed = isinstance(error, Exception)  # counts as given; after an interrupt it comes
-            run.taken += failed
-            if self.engine.lost or self._device is not None or not failed:
+        except Exception:
+            run.taken += 1  # it counts as given
+            if self.engine.lost or self._device is not None:
                 self._current = None
             raise
         run.taken += received is not None
@@ -219,6 +219,12 @@ class Delivery:
         indices = made.indices.tolist()
         return self._timed(self._batches.collated, made.samples, indices), made.indices
 
+    def take_back(self, run: Run, given: int) -> None:
+        """The loop was interrupted, and has got so many batches of the iteration."""
+        run.taken = given
+        run.ready.clear()
+        self._current = None
+
     def forget(self) -> None:
         """What was prepared ahead is of no use any more."""
         self.engine.forget()
@@ -236,6 +242,15 @@ class Delivery:
             return function(*arguments, **more)
         finally:
             self.own_seconds += time.perf_counter() - begin
+
+    def wake(self) -> None:
+        """Whoever waits for a batch gives up; close() follows. Any thread may call it."""
+        if self._pipeline is not None:
+            self._pipeline.wake()
+        if isinstance(self._core, _core.LoaderCore):
+            self._core.close()  # which any thread may do
+        else:
+            self._core.wake()
 
     def close(self) -> None:
         """Nothing more is delivered."""

@@ -55,7 +55,7 @@ class EngineFeed:
             self._at = at
             raise
         except Exception:
-            if at is not None and isinstance(self._core, ListCore):
+            if at is not None and isinstance(self._core, ListCore | StreamCore):
                 self._at = (at[0], at[1], at[2] + 1)  # the batch is gone, the next one is there
             raise
         if batch is None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -41,21 +42,37 @@ class LoaderIterator:
             raise StopIteration
         loader = self._loader
         loader._check_usable()
-        with loader._lock:
-            asked = loader._waits.now()
-            run = self._begin(asked) if self._run is None else self._run
-            received = None
-            if run.reading.batches is None or self._received < run.reading.batches:
-                with loader._waits.waiting():
-                    received = self._next_batch(run)
-            if received is None:
-                self._end(run)
-                raise StopIteration
-            if self._newest:
-                samples = 1 if loader._single else samples_in(received[0])
-                loader._log.batch(loader, loader._waits.now() - asked, samples)
-            loader._delivered += 1
-            return received[0] if loader._prepared is None else self._placed(run, received[0])
+        before = self._received
+        try:
+            with loader._lock:
+                loader._inside = threading.get_ident()
+                loader._check_usable()  # it may have been closed while another thread was inside
+                asked = loader._waits.now()
+                run = self._begin(asked) if self._run is None else self._run
+                received = None
+                if run.reading.batches is None or self._received < run.reading.batches:
+                    with loader._waits.waiting():
+                        received = self._next_batch(run)
+                if received is None:
+                    self._end(run)
+                    raise StopIteration
+                if self._newest:
+                    samples = 1 if loader._single else samples_in(received[0])
+                    loader._log.batch(loader, loader._waits.now() - asked, samples)
+                loader._delivered += 1
+                return received[0] if loader._prepared is None else self._placed(run, received[0])
+        except Exception as error:
+            if loader._core is not None or isinstance(error, StopIteration):
+                raise
+            raise RuntimeError(
+                "this DataLoader was closed while a batch was on its way: make a new one"
+            ) from error
+        except BaseException:  # an interrupt: the loop did not get what was taken for it
+            self._take_back(before)
+            raise
+        finally:
+            if loader._core is None:
+                loader._end(0.0)
 
     @property
     def _newest(self) -> bool:
@@ -124,6 +141,18 @@ class LoaderIterator:
             )
         assert self._turn is not None
         loader._iteration.received(self._turn, loader._lists.consumed(run.reading, self._received))
+
+    def _take_back(self, received: int) -> None:
+        """The loop has got so many batches and no more: the next one is the one after these."""
+        loader, run = self._loader, self._run
+        if self._over or run is None:
+            return
+        if self._turn is None:  # it had not begun
+            self._run = None
+            return
+        loader._delivery.take_back(run, received)
+        self._received = received
+        loader._iteration.received(self._turn, loader._lists.consumed(run.reading, received))
 
     def _end(self, run: Run) -> None:
         """Tell everybody that the epoch is over."""

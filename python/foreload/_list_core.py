@@ -69,6 +69,9 @@ class Maker(Protocol):
     def drop(self, ticket: Any) -> None:
         """The batch is not wanted any more."""
 
+    def wake(self) -> None:
+        """A thread that is inside take() shall give up; close() follows. Any thread may call it."""
+
     def close(self) -> None:
         """End everything that was started."""
 
@@ -239,6 +242,10 @@ class ListCore:
     def name_of(self, sample: int) -> bytes:
         """What to call a sample in a message."""
         return b"in memory"
+
+    def wake(self) -> None:
+        """Whoever waits for a batch gives up. Any thread may call it."""
+        self.maker.wake()
 
     def close(self) -> None:
         """Nothing more is made."""

@@ -30,8 +30,8 @@ class Makers(Protocol):
     def submit(self, task: Task) -> Future[Made]:
         """Begin to make a sample."""
 
-    def take(self, future: Future[Made], seconds: float | None) -> Made:
-        """What a future gives; TimeoutError if it takes longer."""
+    def take(self, future: Future[Made]) -> Made:
+        """What a future gives that is done."""
 
     def restart(self) -> None:
         """Begin anew if something is broken."""
@@ -50,8 +50,8 @@ class ThreadMakers:
     def submit(self, task: Task) -> Future[Made]:
         return self._pool.submit(_timed, self._maker, task)
 
-    def take(self, future: Future[Made], seconds: float | None) -> Made:
-        return future.result(seconds)
+    def take(self, future: Future[Made]) -> Made:
+        return future.result()
 
     def restart(self) -> None:
         pass
@@ -101,9 +101,9 @@ class ProcessMakers:
             failed.set_exception(error)
             return failed
 
-    def take(self, future: Future[Made], seconds: float | None) -> Made:
+    def take(self, future: Future[Made]) -> Made:
         try:
-            pickled, took, cpu = future.result(seconds)
+            pickled, took, cpu = future.result()
         except BrokenExecutor as error:
             self._broken = True
             raise RuntimeError(

@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from foreload._lost import LostError
 from foreload._makers import Made, Makers
 from foreload._python_transform import BadSampleError, Task
+
+_GLANCE = 0.05  # seconds after which whoever waits looks whether the loader was closed
 
 Work = list[tuple[Task, Future[Made]]]
 
@@ -44,6 +48,7 @@ class Pipeline:
         self._skip = skip
         self._window: deque[tuple[Any, Work | Exception]] = deque()
         self._drained = False
+        self._closed = False
         self.seconds = 0.0  # that samples took, of all makers together
         self.cpu_seconds = 0.0  # of these, CPU time
         self.skipped = 0
@@ -89,9 +94,9 @@ class Pipeline:
         made: list[Any] = []
         bad: dict[int, BadSampleError] = {}
         for place, (_, future) in enumerate(work):
-            left = None if until is None else max(0.0, until - time.monotonic())
+            self._wait(future, until)
             try:
-                sample, took, cpu = self._makers.take(future, left)
+                sample, took, cpu = self._makers.take(future)
             except BadSampleError as error:
                 if not self._skip:
                     raise
@@ -102,6 +107,17 @@ class Pipeline:
             self.cpu_seconds += cpu
             made.append(sample)
         return self._substituted(made, batch.indices, bad, work)
+
+    def _wait(self, future: Future[Made], until: float | None) -> None:
+        """Until the sample is made."""
+        while not future.done():
+            if self._closed:
+                raise LostError("the loader is closed")
+            left = _GLANCE if until is None else until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            with contextlib.suppress(TimeoutError, CancelledError):
+                future.exception(min(left, _GLANCE))
 
     def _fill(
         self,
@@ -155,6 +171,10 @@ class Pipeline:
     def has_work(self) -> bool:
         """Whether the next batch was read and is being made."""
         return bool(self._window)
+
+    def wake(self) -> None:
+        """Whoever waits for a batch gives up within a glance. Any thread may call it."""
+        self._closed = True
 
     def close(self) -> None:
         """Let the makers end."""

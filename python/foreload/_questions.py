@@ -50,21 +50,24 @@ class Questions:
         self._asked: deque[tuple[npt.NDArray[np.int64], Answer]] = deque()
         self._answered = 0
         self._stopping = False
+        self._lock = threading.RLock()  # a thread that holds it may be the one that collects us
         self._thread = threading.Thread(target=self._run, name="foreload-serve", daemon=True)
         self._thread.start()
 
     def ask(self, samples: npt.NDArray[np.int64]) -> Answer:
         """The samples of these numbers, once they are there."""
         answer: Answer = Future()
-        if self._stopping:
-            answer.set_exception(RuntimeError("the data set is closed"))
-        else:
-            self._new.put((samples, answer))
+        with self._lock:
+            if not self._stopping:
+                self._new.put((samples, answer))
+                return answer
+        answer.set_exception(RuntimeError("the data set is closed"))
         return answer
 
     def close(self) -> None:
         """End the thread and the engine; questions that are left fail."""
-        self._stopping = True
+        with self._lock:
+            self._stopping = True  # what was asked before is in the queue
         self._new.put(None)
         if threading.current_thread() is not self._thread:  # it may be the one that collects us
             self._thread.join()

@@ -215,8 +215,12 @@ class RowMaker:
         if isinstance(ticket[0], _core.GatheredRows):
             ticket[0].drop()
 
+    def wake(self) -> None:
+        """Whoever waits for a batch gives up."""
+        self.close()
+
     def close(self) -> None:
-        """End the threads."""
+        """End the threads. Any thread may call it."""
         if self._gatherer is not None:
             self._gatherer.close()
 

@@ -5,7 +5,8 @@ A block is a memfd. The process that makes batches owns its blocks, writes one o
 batch, and sends their numbers, with the descriptor of each that is new. The first byte of a block
 says whether the receiver has arrays over it; when the last of them is gone, the receiver clears it,
 and the owner may write there again. Blocks have no name, so nothing is left behind when either
-process is killed, and they are not limited by the size of /dev/shm.
+process is killed, and they are not limited by the size of /dev/shm. Neither side keeps a descriptor
+of a block that both have mapped, so a program may keep any number of batches.
 
 What is small travels in the message itself.
 """
@@ -14,12 +15,12 @@ from __future__ import annotations
 
 import array
 import copyreg
-import errno
 import io
 import itertools
 import mmap
 import os
 import pickle
+import resource
 import socket
 import struct
 import sys
@@ -29,6 +30,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from foreload import _core
 
 # Number, kind, seconds, CPU seconds, block and offset of the table, parts, blocks, blocks gone.
 _HEAD = struct.Struct("<qBddhqqHH")
@@ -45,6 +48,11 @@ _MOST_MAPPED = 1024
 _EXTRA = socket.CMSG_SPACE(4 * (_MOST_BLOCKS + 1))
 
 Bytes = npt.NDArray[np.uint8]
+
+
+def _mapped(file: int, size: int) -> memoryview:
+    """The memory of a block. A mapping of Python's own would keep a descriptor."""
+    return memoryview(_core.MappedFile(file, size))
 
 
 def _aligned(size: int) -> int:
@@ -116,7 +124,7 @@ class _Block:
         self.size = size
         self.file: int | None = os.memfd_create("foreload")  # until the receiver has it
         os.ftruncate(self.file, size)
-        self._mapping = mmap.mmap(self.file, size)
+        self._mapping = _mapped(self.file, size)
         self._lent: weakref.ref[Bytes] | None = None
 
     @property
@@ -280,7 +288,7 @@ class Receiver:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._blocks: dict[int, mmap.mmap] = {}
+        self._blocks: dict[int, memoryview] = {}
         self._packet = bytearray(_PACKET)
         self._process = os.getpid()
 
@@ -297,7 +305,11 @@ class Receiver:
         if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
             for file in files:
                 os.close(file)
-            raise OSError(errno.EMFILE, "too many open files: raise the limit (ulimit -n)")
+            most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            raise OSError(
+                f"this process has all {most:,} files open that it may have: close some, or raise "
+                "the limit (ulimit -n), and make a new DataLoader"
+            )
         return self._unpack(memoryview(self._packet)[:size], iter(files))
 
     def _unpack(self, packet: memoryview, files: Iterator[int]) -> Parcel:
@@ -323,11 +335,11 @@ class Receiver:
 
     def _map(self, block: int, size: int, file: int) -> None:
         try:
-            self._blocks[block] = mmap.mmap(file, size)
+            self._blocks[block] = _mapped(file, size)
         finally:
             os.close(file)
 
-    def _lease(self, block: mmap.mmap) -> memoryview:
+    def _lease(self, block: memoryview) -> memoryview:
         memory = np.frombuffer(block, dtype=np.uint8)
         weakref.finalize(memory, _release, block, self._process).atexit = False
         if len(self._blocks) > _MOST_MAPPED:
@@ -335,7 +347,7 @@ class Receiver:
         return memory.data
 
 
-def _release(block: mmap.mmap, process: int) -> None:
+def _release(block: memoryview, process: int) -> None:
     """The last array over it is gone. A process that was forked has the same memory, but the arrays
     are not its own."""
     if os.getpid() == process:

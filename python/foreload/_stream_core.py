@@ -23,7 +23,7 @@ from foreload._calls import fingerprint_of, kept_generators, needs_torch
 from foreload._list_core import Integers, ListBatch
 from foreload._lost import LostError
 from foreload._streams import State, Stream, StreamJob
-from foreload._worker_process import Ended
+from foreload._worker_process import Ended, Failure
 from foreload._workers import Crew
 
 _NO_INDICES = np.zeros(0, dtype=np.int64)
@@ -183,6 +183,8 @@ class StreamCore:
         tickets.popleft()
         self._ask(source, None)
         self._states[source] = state
+        if isinstance(made, Failure):
+            raise made.error()
         return made
 
     def _make(self) -> Any:
@@ -224,8 +226,14 @@ class StreamCore:
         self._epoch, self._given = epoch, 0
         if start > 0:
             _warn_of(start)
-            while self._given < start and self.next() is not None:
-                pass
+            while self._given < start:
+                try:
+                    if self.next() is None:
+                        return
+                except LostError:
+                    raise
+                except Exception:  # it was told when its turn was
+                    pass
 
     def state(self) -> State:
         """The place after the last batch that was given; of this rank alone."""
@@ -278,6 +286,11 @@ class StreamCore:
     def name_of(self, sample: int) -> bytes:
         """What to call a sample in a message."""
         return b"in a stream"
+
+    def wake(self) -> None:
+        """Whoever waits for a batch gives up. Any thread may call it."""
+        if self._crew is not None:
+            self._crew.wake()
 
     def close(self) -> None:
         """Nothing more is made."""

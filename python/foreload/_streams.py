@@ -10,12 +10,13 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from inspect import isgenerator
 from typing import Any
 
 import numpy as np
 
 from foreload._calls import collation, seed_generators, seed_words
-from foreload._worker_process import Ended, set_worker_info
+from foreload._worker_process import Ended, failure_of, set_worker_info
 
 State = dict[str, Any]
 
@@ -48,18 +49,28 @@ class StreamJob:
         current: int | None = None
 
         def do(task: bytes) -> tuple[Any, State]:
+            """The batch, or how it failed, and where the stream is then."""
             nonlocal current
             iteration, epoch, state = pickle.loads(task)
-            if current != iteration:
-                current = iteration
-                stream.begin(epoch, state)
-            return stream.next(), stream.state()
+            try:
+                if current != iteration:
+                    current = iteration
+                    stream.begin(epoch, state)
+                made = stream.next()
+            except Ended:
+                raise
+            except Exception as error:
+                made = failure_of(error, worker)
+            return made, stream.state()
 
         return do
 
 
 class Stream:
     """The batches of one copy of the data set: a worker's, or that of the calling process.
+
+    An error counts as a batch. A generator that has raised one is at its end, as in torch's
+    DataLoader; other iterators are asked again.
 
     The global generators are seeded for each batch by its place, so that a run that goes on
     elsewhere draws the same numbers.
@@ -93,7 +104,12 @@ class Stream:
         self._ended = False
         if given["dataset"] is None and given["iterator"] is None:
             while self._batches < given["batches"]:
-                self._draw()
+                try:
+                    self._draw()
+                except Ended:
+                    raise
+                except Exception:  # it was told when its turn was
+                    pass
         self._batches = given["batches"]
         self._ended = given["ended"]
 
@@ -110,6 +126,10 @@ class Stream:
             except StopIteration:
                 self._ended = True
                 break
+            except Exception:
+                self._batches += 1  # it counts as given
+                self._ended = isgenerator(self._iterator)
+                raise
         if not samples or (self._ended and self._job.drop_last and size is not None):
             raise Ended(self.state())
         self._batches += 1

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from foreload import _core
 from foreload._calls import CallJob, Calls, fingerprint_of, needs_torch, task_of
 from foreload._lost import LostError
 from foreload._shared_batches import Parcel, Receiver
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from foreload._list_core import Wanted
 
 _PATIENCE = 2.0  # seconds that a worker has to end by itself
+_GLANCE = 0.05  # seconds after which whoever waits looks whether the loader was closed
 
 
 def context_of(given: Any) -> Any:
@@ -107,7 +109,8 @@ class Crew:
         self._expected: dict[int, Parcel | None] = {}  # by number, in order
         self._file = os.memfd_create("foreload")
         os.ftruncate(self._file, mmap.PAGESIZE)
-        self._oldest = mmap.mmap(self._file, mmap.PAGESIZE)  # the first task somebody waits for
+        # The first task somebody waits for.
+        self._oldest = memoryview(_core.MappedFile(self._file, mmap.PAGESIZE))
         self.seconds = 0.0
         self.cpu_seconds = 0.0
         self._end = multiprocessing.util.Finalize(
@@ -127,7 +130,7 @@ class Crew:
 
     def ask(self, body: bytes, worker: int = 0) -> int:
         """Begin a task; `worker` counts if they are apart. Its number is the ticket."""
-        if not self._started:
+        if not self._started and self._broken is None:
             self._start()
         number, self._next = self._next, self._next + 1
         self._expected[number] = None
@@ -165,23 +168,27 @@ class Crew:
         until = None if seconds is None else time.monotonic() + seconds
         self._receive(0)
         while self._broken is None and self._expected[number] is None:
-            left = None if until is None else until - time.monotonic()
-            if left is not None and left <= 0:
+            left = _GLANCE if until is None else until - time.monotonic()
+            if left <= 0:
                 raise TimeoutError
-            self._receive(left)
+            self._receive(min(left, _GLANCE))
 
     def drop(self, number: int) -> None:
         """Nobody waits for it any more."""
         self._forget(number)
 
     def _forget(self, number: int) -> Parcel | None:
-        parcel = self._expected.pop(number)
+        parcel = self._expected.pop(number, None)  # an interrupt may have come after this
         NUMBER.pack_into(self._oldest, 0, next(iter(self._expected), self._next))
         return parcel
 
+    def wake(self) -> None:
+        """Whoever waits gives up within a glance; close() follows. Any thread may call it."""
+        self._broken = "the loader is closed"
+
     def close(self) -> None:
         """End all processes."""
-        self._broken = "the loader is closed"
+        self.wake()
         self._end()
 
     # Processes.
@@ -189,11 +196,6 @@ class Crew:
     def _start(self) -> None:
         self._started = True
         theirs: list[socket.socket] = []
-        for _ in range(self._count if self._apart else 1):
-            here, there = _pair()
-            self._tasks.append(here)
-            self._waiting.register(here, 0)
-            theirs.append(there)
         forkserver = self._context.get_start_method() == "forkserver"
         # The server would keep what is blocked, and hand it on to processes that are not ours.
         blocked = [] if forkserver else [signal.SIGINT]
@@ -201,10 +203,16 @@ class Crew:
         self._collects = gc.isenabled()
         gc.disable()  # a forked worker must not collect what the program has left
         try:
+            for _ in range(self._count if self._apart else 1):
+                here, there = _pair()
+                self._tasks.append(here)
+                self._waiting.register(here, 0)
+                theirs.append(there)
             for worker in range(self._count):
                 self._start_one(worker, theirs[worker % len(theirs)])
         except BaseException as error:
-            self._broken = f"worker processes could not be started: {error}"
+            why = str(error) or type(error).__name__
+            self._broken = f"worker processes could not be started: {why}"
             self._end()
             raise
         finally:
@@ -260,13 +268,12 @@ class Crew:
         for tasks in self._tasks:
             self._waiting.modify(tasks, select.POLLOUT if tasks in full else 0)
 
-    def _receive(self, seconds: float | None) -> None:
+    def _receive(self, seconds: float) -> None:
         """Take in what has come, or wait so long for something."""
         if self._broken is not None:
             return
         ended = []
-        milliseconds = None if seconds is None else math.ceil(seconds * 1e3)
-        for file, _ in self._waiting.poll(milliseconds):
+        for file, _ in self._waiting.poll(math.ceil(seconds * 1e3)):
             worker = self._by_file.get(file)
             if worker is None:
                 self._send()
@@ -291,6 +298,12 @@ class Crew:
             except OSError as error:
                 self._broken = f"cannot get a batch from a worker process: {error}"
                 return False
+            except BaseException:  # nobody knows whether something was received
+                self._broken = (
+                    "an interrupt came while a batch was received from a worker process: make a "
+                    "new DataLoader, and load the state of this one"
+                )
+                raise
             if parcel is None:
                 return False
             if parcel.number in self._expected:
@@ -338,6 +351,7 @@ def _end_all(workers: list[_Worker], tasks: list[socket.socket], file: int) -> N
         if worker.process.is_alive():
             worker.process.kill()
             worker.process.join()
+        worker.process.close()
         os.close(worker.ended)
     os.close(file)
 
@@ -414,6 +428,10 @@ class WorkerMaker:
     def drop(self, ticket: int) -> None:
         """It is not made if that has not begun."""
         self._crew.drop(ticket)
+
+    def wake(self) -> None:
+        """Whoever waits for a batch gives up."""
+        self._crew.wake()
 
     def close(self) -> None:
         """End the processes. Batches that were given stay."""

@@ -152,9 +152,8 @@ def test_missing_folder(tmp_path):
         foreload.Reader(tmp_path / "no")
 
 
-def test_interrupt_while_waiting(tmp_path):
-    """Ctrl-C is seen while the reader waits for a file that never comes: one that became a pipe
-    behind the back of its index."""
+def test_a_file_that_became_a_pipe_is_told(tmp_path):
+    """It was waited for until the deadline of the read."""
     folder, index = tmp_path / "set", tmp_path / "set.index"
     folder.mkdir()
     (folder / "a.jpg").write_bytes(b"bytes")
@@ -163,11 +162,21 @@ def test_interrupt_while_waiting(tmp_path):
     (folder / "a.jpg").unlink()
     os.mkfifo(folder / "a.jpg")
     os.utime(folder, ns=(time_of, time_of))
+    reader = foreload.Reader(folder, index=index, deadline=3600)
+    with pytest.raises(OSError, match="a named pipe, a socket or a device, not a file"):
+        next(iter(reader))
+
+
+def test_interrupt_while_waiting(tmp_path):
+    """Ctrl-C is seen while the reader waits for a file that takes its time."""
+    (tmp_path / "a.jpg").write_bytes(b"bytes")
     code = (
-        "import signal, foreload\n"
+        "import functools, signal, foreload\n"
         # Whoever started the tests in the background may have let us ignore it.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        f"reader = foreload.Reader({str(folder)!r}, index={str(index)!r}, deadline=60)\n"
+        "core = foreload._core\n"
+        "core.open_loader = functools.partial(core.open_loader, source_latency=60.0)\n"
+        f"reader = foreload.Reader({str(tmp_path)!r}, deadline=60)\n"
         "print('waiting', flush=True)\n"
         "next(iter(reader))\n"
     )

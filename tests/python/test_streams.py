@@ -419,3 +419,67 @@ def test_without_a_number_of_workers_each_sample_comes_once():
             return iter(range(10))
 
     assert [int(batch) for batch in foreload.DataLoader(Ten())] == list(range(10))
+
+
+class FailsOnce(Numbers):
+    """A generator that fails, which ends it."""
+
+    def __iter__(self):
+        for number in self.numbers():
+            if number == 4:
+                raise ValueError("no such number")
+            yield number
+
+
+class FailsAndGoesOn(Numbers):
+    """An iterator that can be asked again after it has failed."""
+
+    def __iter__(self):
+        self.left = iter(self.numbers())
+        return self
+
+    def __next__(self):
+        number = next(self.left)
+        if number == 4:
+            raise ValueError("no such number")
+        return number
+
+
+def said_by(iterator, most):
+    """What the loop gets: batches, and errors by name; the end is the last."""
+    said = []
+    while len(said) < most:
+        try:
+            said.append(next(iterator).tolist())
+        except StopIteration:
+            return [*said, "end"]
+        except ValueError:
+            said.append("ValueError")
+    return said
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("kind", [FailsOnce, FailsAndGoesOn])
+@pytest.mark.filterwarnings("ignore:.*are read again and dropped")
+def test_a_loader_tells_an_error_of_a_stream_once(kind, workers):
+    """The loop got the same error for ever, and a state led to it again."""
+    torchs = iter(DataLoader(kind(20), 2, num_workers=workers))
+    theirs = said_by(torchs, 100)
+    if workers:
+        torchs._shutdown_workers()  # left to the collector, it takes seconds
+    assert theirs[-1] == "end"
+    assert "ValueError" in theirs
+
+    loader = foreload.DataLoader(kind(20), 2, num_workers=workers)
+    iterator = iter(loader)
+    until = theirs.index("ValueError") + 1
+    before = said_by(iterator, until)
+    state = loader.state_dict()
+    assert before + said_by(iterator, 100) == theirs
+
+    resumed = foreload.DataLoader(kind(20), 2, num_workers=workers)
+    resumed.load_state_dict(json.loads(json.dumps(state)))
+    assert said_by(iter(resumed), 100) == theirs[until:]
+    assert said_by(iter(loader), 100) == theirs  # the next epoch
+    loader.close()
+    resumed.close()

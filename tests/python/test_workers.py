@@ -918,3 +918,70 @@ def test_workers_end_with_a_program_that_is_interrupted(tmp_path):
     _, errors = program.communicate(timeout=300)
     assert errors.count("Traceback") == 1
     wait_for_the_end_of(pids)
+
+
+KEPT = """
+import os, resource, numpy as np, foreload
+
+class Data:
+    def __len__(self): return 200
+    def __getitem__(self, index): return np.full(20_000, index, dtype=np.float32)
+
+def files(): return len(os.listdir("/proc/self/fd"))
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    before = files()
+    loader = foreload.DataLoader(Data(), batch_size=1, num_workers=2)
+    kept = list(loader)
+    loader.close()
+    assert files() == before, (before, files())
+    assert [int(batch[0, -1]) for batch in kept] == list(range(200))
+"""
+
+
+def test_kept_batches_hold_no_open_files(tmp_path):
+    """Each held one, and at the limit of open files there were no more batches."""
+    script = tmp_path / "kept.py"
+    script.write_text(KEPT)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", script], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+FULL = """
+import os, resource, numpy as np, foreload
+
+class Data:
+    def __len__(self): return 1
+    def __getitem__(self, index):
+        os.read(go, 1)
+        return np.zeros(20_000, dtype=np.float32)
+
+if __name__ == "__main__":
+    go, gone = os.pipe()
+    loader = foreload.DataLoader(
+        Data(), batch_size=1, num_workers=1, multiprocessing_context="fork", timeout=0.01
+    )
+    iterator = iter(loader)
+    try:
+        next(iterator)
+    except RuntimeError as error:
+        assert "timeout" in str(error)
+    loader.timeout = 60
+    taken = [os.dup(0)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 1, 1024))
+    os.write(gone, b"x")
+    next(iterator)
+"""
+
+
+def test_a_full_table_of_files_is_told(tmp_path):
+    script = tmp_path / "full.py"
+    script.write_text(FULL)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", script], capture_output=True, text=True, timeout=120
+    )
+    assert "cannot get a batch from a worker process: this process has all" in done.stderr
+    assert "ulimit -n" in done.stderr.splitlines()[-1]

@@ -50,6 +50,7 @@ class FolderTest : public testing::TestWithParam<IoEngine> {
     settings.most_in_flight = most_in_flight;
     settings.drop_page_cache = drop_page_cache_;
     settings.operations = operations_;
+    settings.waits_for_pipes = waits_for_pipes_;
     auto source = open_folder(std::move(settings), answers_.callback());
     if (!source) return false;
     source_ = std::move(*source);
@@ -84,6 +85,7 @@ class FolderTest : public testing::TestWithParam<IoEngine> {
   Answers answers_;
   TestFolder folder_;
   bool drop_page_cache_ = false;
+  bool waits_for_pipes_ = false;
   std::shared_ptr<Operations> operations_ = std::make_shared<Operations>();
   std::unique_ptr<Source> source_;
 };
@@ -94,12 +96,22 @@ TEST_P(FolderTest, UnchangedFileIsRead) {
   EXPECT_EQ(read_after([](const fs::path&) {}).fault, Fault::none);
 }
 
-// Opening a pipe waits for a writer, past every deadline where the engine has threads.
 TEST_P(FolderTest, ListedPipeIsRefusedWithoutOpeningIt) {
   folder_.add({"pipe", "", true});
   ASSERT_EQ(listed_version("pipe"), kNotAFile);
   ASSERT_TRUE(open({{"pipe", "", true, false, kNotAFile}}));
   read(1, {0, 0, 0}, Buffer(0));
+  const SourceAnswer answer = answers_.of(1);
+  EXPECT_EQ(answer.fault, Fault::permanent);
+  EXPECT_EQ(answer.what, "it is a named pipe, a socket or a device, not a file");
+}
+
+// It was waited for until the deadline of the read.
+TEST_P(FolderTest, FileThatBecameAPipeIsRefused) {
+  folder_.add({"pipe", "", true});
+  ASSERT_TRUE(open({{"pipe", "0123456789"}}));
+  const Buffer buffer(10);
+  read(1, {0, 0, 10}, buffer, std::chrono::steady_clock::now() + std::chrono::seconds(20));
   const SourceAnswer answer = answers_.of(1);
   EXPECT_EQ(answer.fault, Fault::permanent);
   EXPECT_EQ(answer.what, "it is a named pipe, a socket or a device, not a file");
@@ -217,6 +229,7 @@ TEST_P(FolderTest, NamesOfStrangeBytes) {
 }
 
 TEST_P(FolderTest, HungFilesDoNotStopOthers) {
+  waits_for_pipes_ = true;
   constexpr uint32_t kHung = 20;
   TestObjects objects{{"good", test_bytes(1, 5000)}};
   for (uint32_t i = 0; i < kHung; ++i) objects.push_back({"hangs" + std::to_string(i), "x", true});
@@ -243,6 +256,7 @@ TEST_P(FolderTest, HungFilesDoNotStopOthers) {
 }
 
 TEST_P(FolderTest, MoreHungFilesThanInFlight) {
+  waits_for_pipes_ = true;
   TestObjects objects{{"good", "x"}};
   for (uint32_t i = 0; i < 8; ++i) objects.push_back({"hangs" + std::to_string(i), "x", true});
   for (const TestObject& object : objects) folder_.add(object);
@@ -263,6 +277,7 @@ TEST_P(FolderTest, MoreHungFilesThanInFlight) {
 }
 
 TEST_P(FolderTest, HungReadHoldsItsMemory) {
+  waits_for_pipes_ = true;
   folder_.add({"hangs", "x", true});
   ASSERT_TRUE(open({{"hangs", "x"}}));
   const Buffer buffer(1);

@@ -62,6 +62,7 @@ inline std::unique_ptr<Source> open_test_folder(const TestFolder& folder, IoEngi
   settings.objects = std::move(objects);
   settings.engine = engine;
   settings.most_in_flight = most_in_flight;
+  settings.waits_for_pipes = true;
   auto source = open_folder(std::move(settings), std::move(answered));
   if (!source) return nullptr;
   return std::move(*source);

@@ -54,7 +54,8 @@ Result<std::unique_ptr<Source>> open_folder(FolderSettings settings, Source::Ans
   }
   const auto files = std::make_shared<const FolderFiles>(FolderFiles{
       std::move(root), name, std::move(settings.objects), std::move(settings.operations),
-      settings.drop_page_cache, allowed_in_flight(settings.most_in_flight)});
+      settings.drop_page_cache, allowed_in_flight(settings.most_in_flight),
+      kOpenFlags | (settings.waits_for_pipes ? 0 : O_NONBLOCK)});
   if (settings.engine != IoEngine::threads) {
     Result<std::unique_ptr<Source>> source = start_uring_engine(files, answered);
     if (source || settings.engine == IoEngine::io_uring) return source;

@@ -28,6 +28,8 @@ struct FolderSettings {
   // Tells the system not to keep what was read in its page cache, for data that foreload caches.
   bool drop_page_cache = false;
   std::shared_ptr<Operations> operations;  // counted here; may be null
+  // Whether opening a pipe waits for a writer: so tests have files that never answer.
+  bool waits_for_pipes = false;
 };
 
 // Fails with `unreadable` if the root is not a folder, `invalid` if io_uring was asked for by name
@@ -37,7 +39,7 @@ Result<std::unique_ptr<Source>> open_folder(FolderSettings settings, Source::Ans
 // The version of a file, as list_folder() gives it and reads compare it.
 uint64_t file_version(uint64_t size, int64_t mtime_seconds, uint32_t mtime_nanoseconds);
 // What stands in its place for samples that are listed, as ImageFolder lists them, and cannot be
-// read. They are answered `permanent` at once and never opened: opening a pipe waits for a writer.
+// read. They are answered `permanent` at once and never opened.
 inline constexpr uint64_t kLinkToNothing = 1;
 inline constexpr uint64_t kNotAFile = 2;  // a named pipe, a socket or a device
 

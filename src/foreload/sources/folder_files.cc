@@ -29,6 +29,7 @@ Fault fault_of(int error_number) {
   }
 }
 
+constexpr const char* kNoFile = "it is a named pipe, a socket or a device, not a file";
 constexpr const char* kChanged = "it changed since it was listed (size or modification time)";
 
 Outcome too_short(uint64_t bytes, uint64_t expected) {
@@ -60,12 +61,13 @@ Outcome FolderFiles::check_object(uint32_t object) const {
     start = end + 1;
   }
   const uint64_t version = objects->version(object);
-  if (version == kNotAFile) return refuse("it is a named pipe, a socket or a device, not a file");
+  if (version == kNotAFile) return refuse(kNoFile);
   if (version == kLinkToNothing) return refuse("it was a link to nothing when it was listed");
   return {};
 }
 
 Outcome FolderFiles::check_status(const struct statx& status, const Extent& extent) const {
+  if (!S_ISREG(status.stx_mode) && !S_ISDIR(status.stx_mode)) return {Fault::permanent, 0, kNoFile};
   const uint64_t version = objects->version(extent.object);
   if (version != 0 &&
       version != file_version(status.stx_size, status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec)) {

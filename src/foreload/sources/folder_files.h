@@ -43,22 +43,29 @@ struct FolderFiles {
   std::shared_ptr<Operations> operations;  // may be null
   bool drop_page_cache = false;
   unsigned most_in_flight = 1;  // what the descriptor limit allows
+  // Opening waits for nobody: a file may have become a pipe since it was listed.
+  int open_flags = 0;
 
   void count(Operation operation, SteadyTime start, int64_t result) const;
 
   // Whether the object may be opened: its name is not empty and cannot lead out of the folder, and
   // the listing found a file.
   Outcome check_object(uint32_t object) const;
-  // Whether the open file is the version that was listed and has the wanted bytes.
+  // Whether the open file is one, is the version that was listed and has the wanted bytes.
   Outcome check_status(const struct statx& status, const Extent& extent) const;
   // A read met the end of the file after `bytes`, although its size had promised more.
   Outcome ended_early(const Extent& extent, uint64_t bytes) const;
 };
 
-inline constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC;
-inline constexpr unsigned kStatusMask = STATX_SIZE | STATX_MTIME;
+inline constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY;
+inline constexpr unsigned kStatusMask = STATX_TYPE | STATX_SIZE | STATX_MTIME;
 // More than the system takes in one request it answers with less.
 inline constexpr uint64_t kMostPerRequest = uint64_t{1} << 30;
+
+// Reads of an open file may wait again: io_uring answers EAGAIN for others on some file systems.
+inline void let_wait(int file) {
+  ::fcntl(file, F_SETFL, 0);
+}
 
 // The outcome of a step that failed; `action` completes "Input/output error while ...".
 Outcome failed_step(int error_number, std::string_view action);

@@ -168,7 +168,7 @@ Crew::End Crew::read_file(const ReadLedger::Ref& owed) const {
   if (!outcome.good()) return ledger_.finish(owed, std::move(outcome)), End::done;
 
   SteadyTime start = Clock::now();
-  const Descriptor file(::openat(files_->root.number(), name.c_str(), kOpenFlags));
+  const Descriptor file(::openat(files_->root.number(), name.c_str(), files_->open_flags));
   const int open_error = file.number() < 0 ? errno : 0;
   files_->count(Operation::open, start, -open_error);
   if (out_of_descriptors(open_error)) return End::no_descriptor;
@@ -183,7 +183,10 @@ Crew::End Crew::read_file(const ReadLedger::Ref& owed) const {
     outcome = error != 0 ? failed_step(error, "asking for its size")
                          : files_->check_status(status, extent);
   }
-  if (outcome.good() && !owed->answered()) outcome = read_range(file.number(), *owed);
+  if (outcome.good() && !owed->answered()) {
+    let_wait(file.number());
+    outcome = read_range(file.number(), *owed);
+  }
   ledger_.finish(owed, std::move(outcome));
   if (files_->drop_page_cache && file.number() >= 0 && extent.length > 0) {
     ::posix_fadvise(file.number(), static_cast<off_t>(extent.offset),

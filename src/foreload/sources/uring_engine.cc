@@ -285,7 +285,7 @@ void Ring::start_reads() {
 
 void Ring::ask_open(Job& job) {
   io_uring_sqe* const sqe = entry(job, Step::open);
-  ::io_uring_prep_openat(sqe, files_->root.number(), job.name.c_str(), kOpenFlags, 0);
+  ::io_uring_prep_openat(sqe, files_->root.number(), job.name.c_str(), files_->open_flags, 0);
   ::io_uring_sqe_set_data(sqe, &job);
   ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
@@ -363,6 +363,7 @@ void Ring::stated(Job& job, int result) {
   if (!outcome.good() || job.owed->read().extent.length == 0) {
     return finish(job, std::move(outcome));
   }
+  let_wait(job.fd);
   ask_read(job);
 }
 
