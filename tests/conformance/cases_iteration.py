@@ -422,7 +422,7 @@ def seeds_of_workers_follow_each_other(make):
 
 @randomness.differs(
     "The random numbers of a sample follow from (seed, epoch, place in the epoch), with any number "
-    "of workers; in the program the global generators are left as they were."
+    "of workers. In the loop's own process the global generators are left as they were."
 )
 def numbers_do_not_depend_on_workers(make):
     assert numbers_of(make, 2) == numbers_of(make, 2, num_workers=1)
@@ -448,7 +448,9 @@ def the_seed_of_a_loader(make):
     assert make(Items(20), shuffle=True, generator=generator).seed == word
 
 
-@randomness.differs("The global generators are seeded for each batch of a stream by its place.")
+@randomness.differs(
+    "For a stream the global generators are seeded for each batch, by the place of the batch."
+)
 def numbers_of_a_stream(make):
     given = [list(make(Stream(4, drawn), 2, collate_fn=list)) for _ in range(2)]
     assert given[0] == given[1]
