@@ -89,6 +89,16 @@ TEST(Policy, KeepsTheWindowWithinItsBytes) {
   EXPECT_EQ(world.policy_.totals().window_bytes, settings.window_bytes);
 }
 
+// Of tiny samples millions were in the window, and each seek had to let go of all of them.
+TEST(Policy, KeepsTheWindowWithinItsSamples) {
+  PolicySettings settings;
+  settings.window_samples = 3 * 4;  // three batches
+  World world(plan_of(job_of(2, 0), *Sizes::uniform(100, 100)), settings);
+  EXPECT_EQ(world.policy_.totals().window_bytes, 3u * 4 * 128);
+  world.run(3);
+  EXPECT_EQ(world.policy_.totals().window_bytes, 3u * 4 * 128);
+}
+
 TEST(Policy, OpensOneBatchEvenIfItIsLargerThanTheWindow) {
   PolicySettings settings;
   settings.window_bytes = 10;

@@ -142,6 +142,7 @@ void Policy::handle(const event::EpochKnown& e, RunTime, Actions&) {
 void Policy::handle(const event::Consumed& e, RunTime, Actions&) {
   while (!batches_.empty() && batches_.front().number <= e.batch && batches_.front().delivered) {
     open_bytes_ -= batches_.front().bytes;
+    open_samples_ -= batches_.front().entries.size();
     batches_.pop_front();
   }
 }
@@ -407,6 +408,7 @@ void Policy::handle(const event::Seek& e, RunTime now, Actions& actions) {
   for (const Batch& batch : batches_) actions.push_back(action::CloseBatch{batch.number});
   batches_.clear();
   open_bytes_ = 0;
+  open_samples_ = 0;
   for_source_.clear();
   for (auto& queued : for_tier_) queued.clear();
   waiters_.clear();

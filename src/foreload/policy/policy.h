@@ -50,6 +50,7 @@ struct PolicySettings {
   uint32_t rank = 0;
   uint64_t window_bytes = uint64_t{256} << 20;  // of open batches and of samples on their way
                                                 // to a disk; one batch is open whatever its size
+  uint64_t window_samples = 65'536;  // of open batches: where samples are tiny, their number costs
   uint64_t ahead_bytes = uint64_t{32} << 20;  // in flight beyond the window, on their way to a tier
   bool skip_bad_samples = false;
   // Samples are decoded in their places before they are delivered, each into so many bytes.
@@ -384,6 +385,7 @@ class Policy {
   std::deque<Batch> batches_;  // open ones, numbers ascending without gaps
   uint64_t next_delivery_ = 0;
   uint64_t open_bytes_ = 0;
+  uint64_t open_samples_ = 0;
   std::deque<BatchPlace> for_source_;
   std::vector<std::deque<BatchPlace>> for_tier_;
   // Places that wait for a sample that is on its way for somebody else.

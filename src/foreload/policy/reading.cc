@@ -68,8 +68,9 @@ void Policy::go_on(RunTime now, Actions& actions) {
 void Policy::open_batches(Actions& actions) {
   while (prepared_ || prepare_next_batch(actions)) {
     // What waits to be written to a disk takes memory too, also after its batch is consumed.
-    const bool fits =
-        open_bytes_ + placing_bytes_ + pushing_bytes_ + prepared_->bytes <= settings_.window_bytes;
+    const bool fits = open_bytes_ + placing_bytes_ + pushing_bytes_ + prepared_->bytes <=
+                          settings_.window_bytes &&
+                      open_samples_ + prepared_->samples.size() <= settings_.window_samples;
     if (!fits && !batches_.empty()) return;
     open_prepared_batch(actions);
   }
@@ -119,6 +120,7 @@ void Policy::open_prepared_batch(Actions& actions) {
   batch.entries.reserve(prepared_->samples.size());
   for (const uint64_t sample : prepared_->samples) batch.entries.push_back({sample});
   open_bytes_ += batch.bytes;
+  open_samples_ += batch.entries.size();
   actions.push_back(action::OpenBatch{batch.number, next_epoch_, next_position_, places_in_epoch(),
                                       std::move(prepared_->samples), prepared_->last_of_epoch});
   next_position_ += batch.entries.size();
