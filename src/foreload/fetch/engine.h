@@ -44,7 +44,8 @@ namespace foreload {
 
 // Where the bytes of a delivered sample came from; same_host: from the memory of another rank on
 // this host. A sample that was read ahead into a tier counts as coming from the source the first
-// time. staging: nothing was read for it; it is a copy of a sample in another place of an open batch.
+// time. staging: nothing was read for it; it is a copy of a sample in another place of an open
+// batch.
 enum class From : uint8_t { memory, disk, same_host, peer, source, staging };
 inline constexpr size_t kFroms = 6;
 
@@ -135,7 +136,7 @@ struct EngineStats {
   uint64_t abandoned_reads = 0;
   uint64_t source_bytes = 0;  // all that was read, also what nobody took in the end
   uint64_t source_samples = 0;
-  uint64_t disk_bytes = 0;  // read from disk caches for batches
+  uint64_t disk_bytes = 0;      // read from disk caches for batches
   uint64_t corrupt_copies = 0;  // in tiers; each became a miss
   uint64_t source_errors = 0;
   uint64_t decoded_samples = 0;
