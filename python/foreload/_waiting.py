@@ -8,8 +8,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 _BINS_PER_DOUBLING = 8
+
+
+@dataclass(frozen=True)
+class _Times:
+    before: float = 0.0  # seconds of earlier epochs, and
+    waited_before: float = 0.0  # of waiting in them
+    begin: float | None = None  # of the current epoch
+    end: float | None = None  # of an epoch that is over
 
 
 class WaitWatch:
@@ -17,10 +26,7 @@ class WaitWatch:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.now = clock
-        self._begin: float | None = None  # of the current epoch
-        self._end: float | None = None  # of an epoch that is over
-        self._before = 0.0  # seconds of earlier epochs, and
-        self._waited_before = 0.0  # of waiting in them
+        self._times = _Times()  # replaced as a whole, so that who looks sees one moment
         self._bins: Counter[int] = Counter()  # waits of the epoch, by the logarithm of their time
         self.longest = 0.0
         self.waited = 0.0  # in this epoch
@@ -29,9 +35,7 @@ class WaitWatch:
 
     def begin(self, asked: float) -> None:
         """An epoch has begun whose first batch was asked for then."""
-        self._before += self.seconds
-        self._waited_before += self.waited
-        self._begin, self._end = asked, None
+        self._times = _Times(self.run_seconds, self.run_waited, asked)
         self._bins.clear()
         self.longest = 0.0
         self.waited = self.now() - asked
@@ -56,29 +60,34 @@ class WaitWatch:
 
     def end(self) -> None:
         """The epoch is over."""
-        self._end = self.now()
+        self._times = replace(self._times, end=self.now())
 
     @property
     def seconds(self) -> float:
         """Of the epoch so far, or of the last one after its end."""
-        if self._begin is None:
+        return self._seconds(self._times)
+
+    def _seconds(self, times: _Times) -> float:
+        if times.begin is None:
             return 0.0
-        return (self.now() if self._end is None else self._end) - self._begin
+        return (self.now() if times.end is None else times.end) - times.begin
 
     @property
     def run_seconds(self) -> float:
         """Of all epochs, without what was between them."""
-        return self._before + self.seconds
+        times = self._times
+        return times.before + self._seconds(times)
 
     @property
     def run_waited(self) -> float:
         """Of all epochs."""
-        return self._waited_before + self.waited
+        return self._times.waited_before + self.waited
 
     @property
     def fraction(self) -> float:
         """The share of the epoch that the loop waited."""
-        return min(1.0, self.waited / self.seconds) if self.seconds > 0 else 0.0
+        seconds = self.seconds
+        return min(1.0, self.waited / seconds) if seconds > 0 else 0.0
 
     def batch_wait_ms(self) -> dict[str, float]:
         """The waits of the epoch's batches; quantiles are those of bins 9 % wide."""

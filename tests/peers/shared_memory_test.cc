@@ -134,6 +134,25 @@ TEST(SharedMemory, WhoLeavesInOrderSaysSo) {
   EXPECT_TRUE(in_order.get());
 }
 
+// A rank that was not accepted yet when another one ended took that for a death.
+TEST(SharedMemory, WhoConnectsAtTheEndIsToldTheSame) {
+  for (int round = 0; round < 300; ++round) {
+    const std::string job = new_job();
+    auto owner = opened(job, 0);
+    std::promise<bool> gone;
+    auto watcher =
+        SharedMemory::open(job, 1, [&gone](uint32_t, bool in_order) { gone.set_value(in_order); });
+    ASSERT_TRUE(watcher);
+    std::thread ending([&owner] { owner.reset(); });
+    const auto watched = (*watcher)->watch(0, milliseconds(20));
+    ending.join();
+    if (!watched) continue;  // it had ended before
+    auto in_order = gone.get_future();
+    ASSERT_EQ(in_order.wait_for(kPatience), std::future_status::ready);
+    EXPECT_TRUE(in_order.get()) << round;
+  }
+}
+
 TEST(SharedMemory, NobodyThereOrNothingPublished) {
   const std::string job = new_job();
   const auto silent = opened(job, 0);

@@ -175,7 +175,7 @@ def close_midway(loader, batches):
     def asks():
         try:
             while True:
-                loader._check_usable().stats_json()
+                loader.stats()
         except (RuntimeError, ValueError) as error:
             assert "closed" in str(error), error
     threads = [threading.Thread(target=each) for each in (loop, loop, asks)]

@@ -73,7 +73,7 @@ void answer(int connection, int memory) {
   ::sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// A descriptor; -1: not yet, -2: no answer in time.
+// A descriptor; -1: not yet, -2: no answer in time, or nobody is there any more.
 int read_answer(int connection, Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
   pollfd polled{connection, POLLIN, 0};
@@ -86,7 +86,7 @@ int read_answer(int connection, Clock::time_point deadline) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  if (::recvmsg(connection, &message, MSG_CMSG_CLOEXEC) != 1) return -1;
+  if (::recvmsg(connection, &message, MSG_CMSG_CLOEXEC) != 1) return -2;
   const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
   if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
       rights->cmsg_len != CMSG_LEN(sizeof(int))) {
@@ -149,6 +149,7 @@ class UnixSharedMemory final : public SharedMemory {
     FORELOAD_TRY(SharedDescriptor connection, connect(rank, deadline));
     // A descriptor that nobody takes would keep the memory alive.
     const SharedDescriptor answered(read_answer(connection.get(), deadline));
+    if (answered.get() == -2) return nothing_from(rank);
     {
       std::lock_guard lock(mutex_);
       watched_.push_back({rank, std::move(connection)});
@@ -214,13 +215,24 @@ class UnixSharedMemory final : public SharedMemory {
       std::erase_if(visitors, has_gone);
       for (const Watched& gone : take_gone(has_gone))
         if (gone_) gone_(gone.rank, said_farewell(gone.connection.get()));
-      SharedDescriptor visitor(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
-      if (visitor.get() < 0 || !peers::of_own_user(visitor.get())) continue;
-      answer(visitor.get(), memory_);
-      visitors.push_back(std::move(visitor));
+      accept(visitors);
+    }
+    // From here on nobody can connect; who has already is told as everybody is.
+    ::shutdown(listener_, SHUT_RD);
+    while (accept(visitors)) {
     }
     for (const SharedDescriptor& visitor : visitors)
       (void)::send(visitor.get(), &kFarewell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  // False if nobody waits.
+  bool accept(std::vector<SharedDescriptor>& visitors) const {
+    SharedDescriptor visitor(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
+    if (visitor.get() < 0) return false;
+    if (peers::of_own_user(visitor.get())) {
+      answer(visitor.get(), memory_);
+      visitors.push_back(std::move(visitor));
+    }
+    return true;
   }
   // Whether a process that has closed its end of a connection meant to.
   static bool said_farewell(int connection) {
