@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The slow file system of the benchmarks: the bytes are right, the counters exact, the costs paid.
 
-Times are those of a real clock: a lower bound is exact, bandwidth has 10 % of slack.
+Times are those of a real clock. Nothing comes too early; how late it may come says the machine.
 """
 
 from __future__ import annotations
@@ -127,12 +127,12 @@ def test_nothing_is_cached(slow: SlowFs):
 
 
 def test_reads_at_the_end_are_free(slow: SlowFs):
-    slow.set(read_ms=50)
+    slow.set(read_ms=1000)
     with open(slow.path / RECIPE.path(0), "rb", buffering=0) as file:
         file.read(1 << 20)
         taken = seconds_of(lambda: [file.read(1 << 20) for _ in range(5)])
     assert counted(slow, "reads", "reads_at_end") == [1, 5]
-    assert taken < 5 * 0.05
+    assert taken < 5 * 1
 
 
 def test_read_of_a_megabyte_is_one_request(tmp_path: Path, slow: SlowFs):
@@ -170,75 +170,83 @@ def in_parallel(threads: int, action) -> None:
 
 def test_latencies_of_300_requests_pass_together(slow: SlowFs):
     path = slow.path / RECIPE.path(1)
-    slow.set(read_ms=1000)
-    in_parallel(300, lambda _: read_once(path))  # slowfs starts its threads, and keeps them
-    slow.reset()
-    slow.set(read_ms=2000)
-    taken = seconds_of(lambda: in_parallel(300, lambda _: read_once(path)))
-    assert counted(slow, "reads", "most_in_flight") == [300, 300]
-    assert 2 <= taken < 60  # one after the other they would take ten minutes
+    for seconds in (1, 2, 4, 8, 16):  # until all have begun before the first one ends
+        slow.reset()
+        slow.set(read_ms=1000 * seconds)
+        taken = seconds_of(lambda: in_parallel(300, lambda _: read_once(path)))
+        assert seconds <= taken < 100 * seconds
+        if counted(slow, "reads", "most_in_flight") == [300, 300]:
+            return
+    pytest.fail("300 reads were never under way at the same time")
 
 
-def rate_of_readers(slow: SlowFs, threads: int) -> float:
-    """Bytes per second that so many readers get together, the best of a few seconds: a busy machine
-    takes time away, and gives none."""
+BURST = 0.5  # seconds
+
+
+def follows(slow: SlowFs, threads: int, bandwidth: float) -> bool:
+    """Whether so many readers together get what the channel gives. Never more; a busy machine may
+    take time away, so that one of a few tries counts."""
     path = slow.path / RECIPE.path(1)
+    size = 100 << 10
 
-    def once() -> float:
-        stop = time.monotonic() + 1.0
+    def rate_is_right() -> bool:
+        stop = time.monotonic() + 2.0
         done = [0] * threads
 
         def read(reader: int) -> None:
             descriptor = os.open(path, os.O_RDONLY)
             while time.monotonic() < stop:
-                done[reader] += len(os.pread(descriptor, 100 << 10, 0))
+                done[reader] += len(os.pread(descriptor, size, 0))
             os.close(descriptor)
 
         taken = seconds_of(lambda: in_parallel(threads, read))
-        return sum(done) / taken
+        assert sum(done) <= bandwidth * (taken + BURST) + size
+        return sum(done) >= 0.9 * bandwidth * taken
 
-    return max(once() for _ in range(4))
+    return any(rate_is_right() for _ in range(10))
 
 
 @pytest.mark.parametrize("threads", [8, 32])
 def test_bandwidth_is_shared(slow: SlowFs, threads: int):
-    slow.set(bandwidth="60MB")
-    assert rate_of_readers(slow, threads) == pytest.approx(60e6, rel=0.1)
+    slow.set(bandwidth="8MB")
+    assert follows(slow, threads, 8e6)
 
 
 def test_burst_makes_up_for_the_time_between_reads(slow: SlowFs):
-    slow.set(bandwidth="60MB", burst_ms=20)
-    assert rate_of_readers(slow, 1) == pytest.approx(60e6, rel=0.1)
+    slow.set(bandwidth="4MB", burst_ms=1000 * BURST)
+    assert follows(slow, 1, 4e6)
 
 
 def test_bandwidth_changes_while_reads_are_under_way(slow: SlowFs):
-    slow.set(bandwidth="100KB")  # a read takes a second
+    slow.set(bandwidth="1KB")  # a read takes 100 seconds
     change = threading.Timer(0.2, lambda: slow.set(bandwidth="100MB"))
     change.start()
     taken = seconds_of(lambda: read_once(slow.path / RECIPE.path(1)))
     change.join()
-    assert 0.2 <= taken < 0.9
+    assert 0.2 <= taken < 90
 
 
 def test_small_reads_get_past_a_large_one(slow: SlowFs):
-    slow.set(bandwidth="200KB")  # 100 KiB take half a second
+    slow.set(bandwidth="1KB")  # 100 KiB take 100 seconds
     path = slow.path / RECIPE.path(1)
     large = threading.Thread(target=lambda: read_once(path))
     descriptor = os.open(path, os.O_RDONLY)
     large.start()
     while counted(slow, "in_flight") == [0]:
         time.sleep(0.001)
-    taken = seconds_of(lambda: os.pread(descriptor, 1, 0))
+    os.pread(descriptor, 1, 0)
     os.close(descriptor)
+    assert large.is_alive()
+    slow.set(bandwidth=0)
     large.join()
-    assert taken < 0.25
 
 
 def test_curve_follows_the_streams(slow: SlowFs):
-    slow.set(curve="1:20MB,4:60MB,8:30MB", burst_ms=20)
-    assert rate_of_readers(slow, 1) == pytest.approx(20e6, rel=0.1)
-    assert rate_of_readers(slow, 4) == pytest.approx(60e6, rel=0.1)
-    assert rate_of_readers(slow, 8) == pytest.approx(30e6, rel=0.1)
+    # So slow that readers are hardly ever between two reads, however busy the machine is.
+    slow.set(curve="1:400KB,4:1200KB,8:600KB", burst_ms=1000 * BURST)
+    assert follows(slow, 1, 400e3)
+    assert follows(slow, 4, 1200e3)
+    assert follows(slow, 8, 600e3)
 
 
 def test_stalls_follow_the_seed(slow: SlowFs):
