@@ -3,7 +3,7 @@
 
 The input is what `foreload plan --json` prints: one picture shows, plan by plan, where samples are
 kept and where reads are served from, and how often a rank reads a sample. Or it is what `foreload
-simulate --json` prints (plot_simulation.py).
+simulate --json` prints (reports/simulation_pictures.py).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import foreload
 from foreload._arguments import path_of
-from foreload._run_files import Refusal
-from foreload.plot_simulation import NotASimulation, draw_simulation, is_simulation
+from foreload.reports.run_files import Refusal
+from foreload.reports.simulation_pictures import NotASimulation, draw_simulation, is_simulation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import foreload
 from foreload._arguments import path_of
-from foreload._report_pictures import MB, Picture, pictures
-from foreload._run_files import PLACES, Epoch, Refusal, Run, parse_run, read_run
 from foreload.plot import Parser
+from foreload.reports.pictures import MB, Picture, pictures
+from foreload.reports.run_files import PLACES, Epoch, Refusal, Run, parse_run, read_run
 
 ROWS = 40  # of a table
 

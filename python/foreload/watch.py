@@ -22,8 +22,8 @@ from types import FrameType
 from typing import Any
 
 import foreload
-from foreload._run_files import FORMATS, PLACES, Epoch, Moment, Refusal
 from foreload.plot import Parser
+from foreload.reports.run_files import FORMATS, PLACES, Epoch, Moment, Refusal
 
 _TAIL = 1 << 17  # bytes at the end of a file that are enough to know how it stands
 _PATIENCE = 5.0  # seconds without a line, at least, until that is worth a word

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import foreload
-from foreload import _core, _dataloader, _delivery, _device, _finish, _gpu_decoding, transforms
+from foreload import _core, transforms
+from foreload.device import feed, gpu_decoding, last_steps
+from foreload.loader import dataloader, delivery
 
 Image = pytest.importorskip("PIL.Image")
 torch = pytest.importorskip("torch")
@@ -51,9 +53,9 @@ def test_batches_are_decoded_into_the_tensors_of_torch(folder, monkeypatch):
         made[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 
-    monkeypatch.setattr(_dataloader, "can_pin", lambda: True)
-    monkeypatch.setattr(_delivery, "pinned", lambda value: value)
-    monkeypatch.setattr(_dataloader, "pinned_memory", memory)
+    monkeypatch.setattr(dataloader, "can_pin", lambda: True)
+    monkeypatch.setattr(delivery, "pinned", lambda value: value)
+    monkeypatch.setattr(dataloader, "pinned_memory", memory)
     with_torch = loader_of(folder, pin_memory=True)
     batches = list(with_torch)
     plain = list(loader_of(folder))
@@ -80,7 +82,7 @@ def test_last_steps_give_the_bits_of_the_cpu(folder, dtype, layout):
         transforms.ToLayout(layout),
     ]
     whole = transforms.Compose(steps)
-    left, finish = _finish.split(whole)
+    left, finish = last_steps.split(whole)
     assert left.compile().dtype == "uint8"
     for (images, _), (expected, _) in zip(
         loader_of(folder, transform=left), loader_of(folder, transform=whole), strict=True
@@ -105,7 +107,7 @@ def test_last_steps_give_the_bits_of_the_cpu(folder, dtype, layout):
 )
 def test_last_steps_of_other_chains(folder, steps):
     whole = transforms.Compose([CROP, *steps])
-    left, finish = _finish.split(whole)
+    left, finish = last_steps.split(whole)
     ((images, _), *_), ((expected, _), *_) = (
         list(loader_of(folder, transform=chain)) for chain in (left, whole)
     )
@@ -121,7 +123,7 @@ def test_chains_without_last_steps_for_the_device():
         [transforms.FiveCrop(3), floats],
     ):
         chain = transforms.Compose([CROP, *steps])
-        assert _finish.split(chain) == (chain, None)
+        assert last_steps.split(chain) == (chain, None)
 
 
 def test_parcels_are_what_they_would_have_been(folder):
@@ -184,15 +186,15 @@ def test_every_rank_has_its_share(share, step):
 
 
 def test_what_decoder_may_be():
-    assert [_gpu_decoding.parse_decoder(name) for name in ("cpu", "gpu", "hybrid")] == [
+    assert [gpu_decoding.parse_decoder(name) for name in ("cpu", "gpu", "hybrid")] == [
         0,
         256,
         None,
     ]
-    assert _gpu_decoding.parse_decoder("hybrid:0.25") == 64
+    assert gpu_decoding.parse_decoder("hybrid:0.25") == 64
     for name in ("tpu", "hybrid:", "hybrid:2", "hybrid:x", "gpu:1"):
         with pytest.raises(ValueError, match="use 'cpu'"):
-            _gpu_decoding.parse_decoder(name)
+            gpu_decoding.parse_decoder(name)
 
 
 def test_devices_that_are_not_there(folder, monkeypatch):
@@ -245,7 +247,7 @@ class NoCuda:
         return contextlib.nullcontext()
 
 
-class HostFeed(_device.DeviceFeed):
+class HostFeed(feed.DeviceFeed):
     def __init__(self, *given, **more):
         super().__init__(*given, **more)
         self.sent = 0
@@ -260,11 +262,11 @@ class HostFeed(_device.DeviceFeed):
 
 @pytest.fixture
 def no_cuda(monkeypatch):
-    monkeypatch.setattr(_device, "find_device", lambda device: torch.device("cpu"))
-    monkeypatch.setattr(_device, "find_streams", NoCuda)
-    monkeypatch.setattr(_dataloader, "DeviceFeed", HostFeed)
+    monkeypatch.setattr(feed, "find_device", lambda device: torch.device("cpu"))
+    monkeypatch.setattr(feed, "find_streams", NoCuda)
+    monkeypatch.setattr(dataloader, "DeviceFeed", HostFeed)
     monkeypatch.setattr(
-        _dataloader, "pinned_memory", lambda size: torch.empty(size, dtype=torch.uint8)
+        dataloader, "pinned_memory", lambda size: torch.empty(size, dtype=torch.uint8)
     )
 
 
@@ -310,12 +312,12 @@ def test_pinned_memory_is_asked_for_before_the_loop(folder, no_cuda, monkeypatch
         sizes.append(size)
         return torch.empty(size, dtype=torch.uint8)
 
-    monkeypatch.setattr(_dataloader, "pinned_memory", memory)
+    monkeypatch.setattr(dataloader, "pinned_memory", memory)
     loader = foreload.DataLoader(
         folder, batch_size=8, shuffle=False, transform=CROP, device="cuda", num_workers=1
     )
-    begun = sizes[: _device.PINNED_BATCHES]
-    assert begun == [8 * 3 * 32 * 32] * _device.PINNED_BATCHES
+    begun = sizes[: feed.PINNED_BATCHES]
+    assert begun == [8 * 3 * 32 * 32] * feed.PINNED_BATCHES
     list(loader)
     assert set(sizes) == set(begun)  # batches of the engine fit what is in the pool
     loader.close()
