@@ -395,3 +395,62 @@ def test_samplers_and_functions_go_through_a_feed_too(folder, no_cuda):
         loader, plain = loader_of(folder, device="cuda", **given), loader_of(folder, **given)
         for _ in range(2):
             assert same(loader, plain)
+
+
+class NoGpu(gpu_decoding.GpuDecoding):
+    """A GPU that can decode nothing, so that all batches are left to the CPU."""
+
+    def __init__(self, device, form):
+        self._rule = _core.PackingRule(gpu_decoding.ALL)
+        self.form = _core.with_packing(form, self._rule)
+
+    def submit(self, *_):
+        return self
+
+    def hand_over(self, _):
+        return "it cannot"
+
+    def stats(self):
+        return {}
+
+
+def with_bad_files(path, bad):
+    for number in range(COUNT):
+        data = bytearray(jpeg(number))
+        if number in bad:
+            table = data.index(b"\xff\xc4") + 5
+            data[table : table + 16] = b"\xff" * 16  # more codes than there can be
+        target = path / f"class{number // 9}" / f"{number:04}.jpg"
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(bytes(data))
+    return path
+
+
+@pytest.mark.filterwarnings("ignore:7 samples skipped")
+def test_skipped_samples_are_those_of_the_cpu_and_counted(tmp_path, no_cuda, monkeypatch):
+    """Other samples took the place of bad ones than the engine takes."""
+    monkeypatch.setattr(feed, "GpuDecoding", NoGpu)
+    files = with_bad_files(tmp_path, {2, 3, 7, 16, 21, 22, 23})
+    given = {"shuffle": False, "on_error": "skip", "return_index": True}
+    loader, plain = (
+        loader_of(files, device="cuda", decoder="gpu", **given),
+        loader_of(files, **given),
+    )
+    batches = list(loader)
+    assert [batch[2].tolist() for batch in batches] == [
+        [0, 1, 4, 4, 4, 5, 6, 0],
+        list(range(8, 16)),
+        [17, 17, 18, 19, 20, 17, 17, 17],
+    ]
+    assert same(batches, plain)
+    for name in ("skipped", "skipped_names"):
+        assert loader.stats()[name] == plain.stats()[name]
+    assert loader.stats()["skipped"] == 7
+
+
+def test_a_batch_of_bad_samples_only_is_an_error_on_a_device_too(tmp_path, no_cuda, monkeypatch):
+    monkeypatch.setattr(feed, "GpuDecoding", NoGpu)
+    files = with_bad_files(tmp_path, set(range(8)))
+    loader = loader_of(files, device="cuda", decoder="gpu", on_error="skip", shuffle=False)
+    with pytest.raises(ValueError, match=r"sample 0 \(.*0000\.jpg\).*All samples of its batch"):
+        next(iter(loader))

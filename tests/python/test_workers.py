@@ -25,9 +25,9 @@ from test_calls import KINDS, Made, core_of, draw, epoch_of, wanted
 from torch.utils.data import DataLoader, DistributedSampler, default_collate, get_worker_info
 
 import foreload
+from foreload.data.call_workers import WorkerMaker
 from foreload.data.calls import CallMaker
 from foreload.workers import shared_batches
-from foreload.workers.crew import WorkerMaker
 
 fork = multiprocessing.get_context("fork")
 
@@ -837,7 +837,7 @@ PROGRAM = """
     import atexit, os, signal, sys, time
     from collections import namedtuple
     import numpy as np
-    from foreload.workers.crew import WorkerMaker
+    from foreload.data.call_workers import WorkerMaker
     Wanted = namedtuple("Wanted", ["epoch", "indices", "places"])
 
     class Dataset:

@@ -22,6 +22,7 @@ import numpy as np
 from foreload._lost import LostError
 from foreload.data.calls import fingerprint_of, kept_generators, needs_torch
 from foreload.data.map_style import Integers, ListBatch
+from foreload.data.no_figures import NoFigures
 from foreload.data.stream_copy import State, Stream, StreamJob
 from foreload.workers.crew import Crew
 from foreload.workers.process import Ended, Failure
@@ -29,7 +30,15 @@ from foreload.workers.process import Ended, Failure
 _NO_INDICES = np.zeros(0, dtype=np.int64)
 
 
-class StreamCore:
+def _warn_of(batches: int) -> None:
+    warnings.warn(
+        f"{batches} batches of the stream are read again and dropped: give the data set or its "
+        "iterator state_dict() and load_state_dict(), and it goes on at once",
+        stacklevel=4,  # whoever calls load_state_dict() of the loader
+    )
+
+
+class StreamCore(NoFigures):
     """Gives the batches of an IterableDataset, in the place of `_core.LoaderCore`.
 
     Args:
@@ -297,31 +306,3 @@ class StreamCore:
         self._forget()
         if self._crew is not None:
             self._crew.close()
-
-    def stats_json(self) -> str:
-        """Nothing was read."""
-        return "{}"
-
-    def start_json(self) -> str:
-        """Nothing was opened."""
-        return '{"warnings": []}'
-
-    def epoch_json(self) -> str:
-        """Nobody waited."""
-        return "{}"
-
-    def epoch_figures_json(self) -> str:
-        """Nothing was counted."""
-        return "{}"
-
-    def run_figures_json(self) -> str:
-        """Nothing was counted."""
-        return "{}"
-
-
-def _warn_of(batches: int) -> None:
-    warnings.warn(
-        f"{batches} batches of the stream are read again and dropped: give the data set or its "
-        "iterator state_dict() and load_state_dict(), and it goes on at once",
-        stacklevel=4,  # whoever calls load_state_dict() of the loader
-    )

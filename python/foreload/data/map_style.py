@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foreload._lost import LostError
+from foreload.data.no_figures import NoFigures
 from foreload.planning.samplers import Lists, OrderSampler, Sampled, ends_of
 
 Integers = npt.NDArray[np.int64]
@@ -116,7 +117,7 @@ class _Asked(NamedTuple):
     ticket: Any
 
 
-class ListCore:
+class ListCore(NoFigures):
     """Gives batches in order, as `_core.LoaderCore` does.
 
     Args:
@@ -251,23 +252,3 @@ class ListCore:
         """Nothing more is made."""
         self._forget()
         self.maker.close()
-
-    def stats_json(self) -> str:
-        """Nothing was read."""
-        return "{}"
-
-    def start_json(self) -> str:
-        """Nothing was opened."""
-        return '{"warnings": []}'
-
-    def epoch_json(self) -> str:
-        """Nobody waited."""
-        return "{}"
-
-    def epoch_figures_json(self) -> str:
-        """Nothing was counted."""
-        return "{}"
-
-    def run_figures_json(self) -> str:
-        """Nothing was counted."""
-        return "{}"

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from foreload.data.blobs import BlobMaker
+from foreload.data.call_workers import WorkerMaker
 from foreload.data.calls import CallMaker
 from foreload.data.iterable_style import StreamCore
 from foreload.data.map_style import ListCore, Maker
 from foreload.data.rows import rows_of, with_rows
 from foreload.data.samples import Samples
 from foreload.planning.samplers import OrderSampler
-from foreload.workers.crew import WorkerMaker
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from typing import Any
 
 from foreload import _core, transforms
 from foreload._collate import HAVE_TORCH
+from foreload.data.bad_samples import Skipped, substitutes
 from foreload.data.samples import Samples
 from foreload.device.gpu_decoding import GpuDecoding, agree_on, parse_decoder
 from foreload.device.last_steps import Finish, split
-from foreload.python_transforms.pipeline import MOST_NAMES
 
 # Steps that the loop may be ahead of the device. More keep memory and win nothing; the loop would
 # be held up by the device's own queue a little later.
@@ -133,8 +133,7 @@ class DeviceFeed:
         self._failed: BaseException | None = None  # told when its turn comes, and from then on
         self._batches = self._bytes = self._most_bytes = self._late = self._idle = 0
         self._unpacked = 0
-        self.skipped = 0
-        self.skipped_names: list[str] = []
+        self.skipped = Skipped()
 
     def take_over(self, chain: transforms.Compose) -> transforms.Compose:
         """Do the last steps of the chain on the device; returns the ones that are left."""
@@ -290,28 +289,24 @@ class DeviceFeed:
         sent.value[0].copy_(sent.host, non_blocking=True)
         if not bad:
             return
-        places = {place for place, _ in bad}
-        good = [place for place in range(len(sent.host)) if place not in places]
-        if not self._skip or not good:
+        if not self._skip or len(bad) == len(sent.host):
             place, what = bad[0]
             self.restart()
             remedy = "remove them, or take larger batches" if self._skip else "set on_error='skip'"
             all_bad = "All samples of its batch are bad: " if self._skip else "Check the file, or "
             self._failed = ValueError(
-                f"cannot decode {self._called(sent, place)}: {what}. {all_bad}{remedy}."
+                f"cannot decode sample {sent.indices[place]} ({self._name(sent, place)}): {what}. "
+                f"{all_bad}{remedy}."
             )
             raise self._failed
-        for place in places:
-            self.skipped += 1
-            if len(self.skipped_names) < MOST_NAMES:
-                self.skipped_names.append(self._called(sent, place))
+        for place, good in substitutes(dict(bad), len(sent.host)).items():
+            self.skipped.add(self._name(sent, place))
             for entry in sent.value:
-                entry[place] = entry[good[place % len(good)]]
+                entry[place] = entry[good]
 
-    def _called(self, sent: Sent, place: int) -> str:
-        index = int(sent.indices[place])
-        name = "" if self.name_of is None else f" ({os.fsdecode(self.name_of(index))})"
-        return f"sample {index}{name}"
+    def _name(self, sent: Sent, place: int) -> str:
+        assert self.name_of is not None
+        return os.fsdecode(self.name_of(int(sent.indices[place])))
 
     def _finished(self, value: Any) -> Any:
         if self._finish is None:

@@ -384,7 +384,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             )
         self._keep_arguments(given | {"dataset": dataset}, own)
         _open.add(self)
-        lead_past()
+        lead_past(DataLoader)
 
     def _watch(self, chosen: Chosen, transform: Any, copied: bool) -> None:
         """Remember what was read of the data set and of the transform. What is called as it is, in
@@ -449,7 +449,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
     def _is_accelerate_prepared(self, value: bool) -> None:
         if self._prepared is None:
             adopt(self)
-        lead_past()
+        lead_past(DataLoader)
 
     def __len__(self) -> int:
         if not self._samples.stream:
@@ -458,8 +458,12 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         return batches_of(length, self._lists.batch_size, self.drop_last)
 
     def __iter__(self) -> LoaderIterator:
-        lead_past()
-        return LoaderIterator(self)
+        lead_past(DataLoader)
+        return self._iterate()
+
+    def _iterate(self, skip: int = 0) -> LoaderIterator:
+        """An iteration that leaves so many batches out."""
+        return LoaderIterator(self, skip)
 
     def _check_beginning(self) -> None:
         """Whether an iteration can begin."""
@@ -536,7 +540,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next iteration goes on where the state was taken, on any number of ranks."""
-        lead_past_counting()
+        lead_past_counting(DataLoader)
         place = read_state(self._identity(), state)
         share = state.get("gpu_share", 0)
         if self._feed is not None and self._feed.decoding is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from foreload import _core
+from foreload.data.call_workers import WorkerMaker
 from foreload.data.iterable_style import StreamCore
 from foreload.data.map_style import ListCore
 from foreload.device.feed import DeviceFeed
@@ -16,7 +17,6 @@ from foreload.loader.engine_feed import Core
 from foreload.python_transforms.pipeline import Pipeline
 from foreload.reports.loop_times import WaitWatch
 from foreload.reports.verdict import Figures, judge
-from foreload.workers.crew import WorkerMaker
 
 # What the loop waits for where the verdict names this limit.
 _AWAITED = {
@@ -94,6 +94,7 @@ class Witness:
             or (isinstance(core, ListCore) and isinstance(core.maker, WorkerMaker))
         )
         self._device = device
+        self._skipped = [part.skipped for part in (pipeline, device) if part is not None]
         self._at_begin = _Counted()
 
     def begin_epoch(self) -> None:
@@ -165,9 +166,8 @@ class Witness:
     @property
     def skipped(self) -> int:
         """Samples that this side has skipped, beside those of the engine."""
-        return sum(part.skipped for part in (self._pipeline, self._device) if part is not None)
+        return sum(skipped.count for skipped in self._skipped)
 
     def skipped_names(self) -> list[str]:
         """The first of them."""
-        names = [part.skipped_names for part in (self._pipeline, self._device) if part is not None]
-        return [name for some in names for name in some]
+        return [name for skipped in self._skipped for name in skipped.names]

@@ -15,14 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from foreload._lost import LostError
+from foreload.data.bad_samples import Skipped, substitutes
 from foreload.python_transforms.makers import Made, Makers
 from foreload.python_transforms.sample_maker import BadSampleError, Task
 
 _GLANCE = 0.05  # seconds after which whoever waits looks whether the loader was closed
 
 Work = list[tuple[Task, Future[Made]]]
-
-MOST_NAMES = 100  # of skipped samples that are kept for the statistics
 
 
 @dataclass
@@ -51,8 +50,7 @@ class Pipeline:
         self._closed = False
         self.seconds = 0.0  # that samples took, of all makers together
         self.cpu_seconds = 0.0  # of these, CPU time
-        self.skipped = 0
-        self.skipped_names: list[str] = []
+        self.skipped = Skipped()
 
     def restart(self) -> None:
         """Forget what is on its way; another iteration begins."""
@@ -156,15 +154,10 @@ class Pipeline:
                 0
             ]
         indices = indices.copy()
-        for place in bad:
-            good = place
-            while good in bad:
-                good = (good + 1) % len(made)
+        for place, good in substitutes(bad, len(made)).items():
             made[place] = made[good]
             indices[place] = indices[good]
-            self.skipped += 1
-            if len(self.skipped_names) < MOST_NAMES:
-                self.skipped_names.append(work[place][0].name)
+            self.skipped.add(work[place][0].name)
         return MadeBatch(made, indices)
 
     @property

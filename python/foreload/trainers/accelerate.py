@@ -146,24 +146,20 @@ class Skipping:
         return max(0, len(self._loader) - self._batches)
 
     def __iter__(self) -> LoaderIterator:
-        from foreload.loader.iterator import LoaderIterator
-
-        return LoaderIterator(self._loader, self._batches)
+        return self._loader._iterate(self._batches)
 
 
-def lead_past() -> None:
-    """Let Accelerate keep loaders of foreload as they are, if the program uses Accelerate."""
+def lead_past(own: type[DataLoader]) -> None:
+    """Let Accelerate keep loaders of this class as they are, if the program uses Accelerate."""
     accelerator: Any = getattr(sys.modules.get("accelerate.accelerator"), "Accelerator", None)
     if accelerator is None or hasattr(accelerator.prepare_data_loader, "_by_foreload"):
         return
-    from foreload.loader.dataloader import DataLoader
-
     prepare, gather = accelerator.prepare_data_loader, accelerator.gather_for_metrics
 
     def prepare_data_loader(
         self: Any, data_loader: Any, device_placement: Any = None, *more: Any, **named: Any
     ) -> Any:
-        if not isinstance(data_loader, DataLoader):
+        if not isinstance(data_loader, own):
             return prepare(self, data_loader, device_placement, *more, **named)
         _check_ranks(data_loader, self.num_processes)
         placed = self.device_placement if device_placement is None else device_placement
@@ -192,7 +188,7 @@ def lead_past() -> None:
 
     accelerator.prepare_data_loader = _like(prepare_data_loader, prepare)
     accelerator.gather_for_metrics = _like(gather_for_metrics, gather)
-    _lead_past_skipping(sys.modules["accelerate.data_loader"].skip_first_batches)
+    _lead_past_skipping(sys.modules["accelerate.data_loader"].skip_first_batches, own)
 
 
 def _check_ranks(loader: DataLoader, processes: int) -> None:
@@ -222,18 +218,16 @@ def _tensors_only(data: Any) -> bool:
     return True
 
 
-def _lead_past_skipping(function: Any) -> None:
+def _lead_past_skipping(function: Any, own: type[DataLoader]) -> None:
     """Programs import this function by its name, so it stays the same object with other code."""
     original = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__
     )
 
     def skipping(dataloader: Any, num_batches: int = 0, *more: Any, **named: Any) -> Any:
-        from foreload.loader.dataloader import DataLoader
-
         if type(dataloader) is Skipping:
             return Skipping(dataloader._loader, dataloader._batches + num_batches)
-        if isinstance(dataloader, DataLoader):
+        if isinstance(dataloader, own):
             return Skipping(dataloader, num_batches)
         return original(dataloader, num_batches, *more, **named)
 

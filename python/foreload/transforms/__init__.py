@@ -11,6 +11,12 @@ Without a `ToLayout` images are CHW, without `Normalize` or `ToDtype` they are u
 from typing import Any
 
 from foreload._keywords import unknown_name
+from foreload.transforms.chains import (
+    from_torchvision,
+    imagenet_eval,
+    imagenet_train,
+    native,
+)
 from foreload.transforms.mixing import CutMix, MixUp
 from foreload.transforms.steps import (
     IMAGENET_MEAN,
@@ -52,10 +58,6 @@ from foreload.transforms.steps import (
     ToDtype,
     ToLayout,
     TrivialAugmentWide,
-    from_torchvision,
-    imagenet_eval,
-    imagenet_train,
-    native,
 )
 
 __all__ = [

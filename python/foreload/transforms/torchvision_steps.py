@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from foreload import transforms as t
 from foreload.transforms import augment_tables as tables
+from foreload.transforms import steps as t
 
 _MODULES = ("torchvision.transforms", "torchvision.transforms.v2")
 
