@@ -28,8 +28,9 @@ Definition = ast.ClassDef | ast.FunctionDef
 
 def parsed(module: str) -> ast.Module:
     """The module of the package with that name; C++'s is known by its stub."""
-    beside = PACKAGE / (module.replace(".", "/") + ".py")
-    path = beside if beside.exists() else beside.with_suffix(".pyi")
+    beside = PACKAGE / module.replace(".", "/")
+    places = (beside.with_suffix(".py"), beside / "__init__.py", beside.with_suffix(".pyi"))
+    path = next(path for path in places if path.exists())
     return ast.parse(path.read_text("utf-8"))
 
 

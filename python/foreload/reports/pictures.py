@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import foreload
+from foreload import _core
 from foreload.reports.run_files import PLACES, Epoch, Moment, Run
 
 if TYPE_CHECKING:
@@ -422,7 +422,7 @@ def _rate_curve(run: Run, in_samples: bool) -> list[tuple[float, float, float]]:
 
 
 def _size(count: int) -> str:
-    return foreload.format_bytes(count).replace(".0 ", " ")
+    return _core.format_bytes(count).replace(".0 ", " ")
 
 
 def _sizes(runs: Sequence[Run]) -> Picture | None:
