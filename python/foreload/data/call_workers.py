@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foreload.data.calls import CallJob, Calls, fingerprint_of, needs_torch, task_of
-from foreload.data.map_style import Wanted
 from foreload.workers.crew import Crew
+
+if TYPE_CHECKING:
+    from foreload.data.map_style import Wanted  # imports torch
 
 
 class WorkerMaker:
