@@ -20,16 +20,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "python" / "foreload"
 TARGET = ROOT / "docs" / "api.md"
-# Modules that are documented whole, beside what the package itself offers.
-MODULES = ("transforms", "compat.nopfs")
+# Modules that are documented whole, beside what the package itself offers, and where their
+# definitions are.
+MODULES = {
+    "transforms": ("transforms.steps", "transforms.mixing", "transforms.chains"),
+    "compat.nopfs": ("compat.nopfs",),
+}
 
 Definition = ast.ClassDef | ast.FunctionDef
 
 
 def parsed(module: str) -> ast.Module:
     """The module of the package with that name; C++'s is known by its stub."""
-    beside = PACKAGE / (module.replace(".", "/") + ".py")
-    path = beside if beside.exists() else beside.with_suffix(".pyi")
+    beside = PACKAGE / module.replace(".", "/")
+    places = (beside.with_suffix(".py"), beside / "__init__.py", beside.with_suffix(".pyi"))
+    path = next(path for path in places if path.exists())
     return ast.parse(path.read_text("utf-8"))
 
 
@@ -37,6 +42,15 @@ def definitions(tree: ast.Module) -> dict[str, Definition]:
     return {
         node.name: node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)
     }
+
+
+def listed(tree: ast.Module) -> list[str] | None:
+    """Its __all__, if it has one."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            names: list[str] = ast.literal_eval(node.value)
+            return names
+    return None
 
 
 def offered() -> Iterator[tuple[str, Definition]]:
@@ -48,14 +62,7 @@ def offered() -> Iterator[tuple[str, Definition]]:
         if isinstance(node, ast.ImportFrom) and node.module != "foreload" and node.module
         for alias in node.names
     }
-    assigned = {
-        target.id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    for name in ast.literal_eval(assigned["__all__"]):
+    for name in listed(tree) or []:
         if name in where and name in (found := definitions(parsed(where[name]))):
             yield name, found[name]
 
@@ -145,14 +152,16 @@ def document() -> str:
     ]
     for name, node in sorted(offered(), key=lambda entry: entry[0].lower()):
         parts += section(name, node, 3)
-    for module in MODULES:
+    for module, places in MODULES.items():
         tree = parsed(module)
+        public = listed(tree)
         heading, _, rest = (ast.get_docstring(tree) or "").partition("\n\n")
         parts += [f"## foreload.{module}", heading]
         parts += [example(paragraph) for paragraph in rest.split("\n\n") if paragraph.strip()]
-        for name, node in definitions(tree).items():
-            if not name.startswith("_"):
-                parts += section(name, node, 3)
+        for place in places:
+            for name, node in definitions(parsed(place)).items():
+                if name in public if public is not None else not name.startswith("_"):
+                    parts += section(name, node, 3)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -19,7 +19,6 @@ foreload.compat       the ways in which other loaders are used
 from typing import TYPE_CHECKING, Any
 
 from foreload import transforms
-from foreload._cache import Cache
 from foreload._core import (
     NO_OWNER,
     CorruptError,
@@ -29,19 +28,20 @@ from foreload._core import (
     format_bytes,
     parse_bytes,
 )
-from foreload._dataset import list_folder, read_index
 from foreload._keywords import unknown_name
-from foreload._order import batches, find, order
-from foreload._parts import MaskOf, Part
-from foreload._plan import plan
-from foreload._progress import progress
-from foreload._python_transform import BadSampleError, TransformError
-from foreload._reader import Reader
-from foreload._run_log import record
-from foreload._served import ServedDataset, open_dataset
+from foreload.data.listing import list_folder, read_index
+from foreload.data.parts import MaskOf, Part
+from foreload.engine.cache import Cache
+from foreload.engine.reader import Reader
+from foreload.planning.order import batches, find, order
+from foreload.planning.plan import plan
+from foreload.python_transforms.sample_maker import BadSampleError, TransformError
+from foreload.reports.progress import progress
+from foreload.reports.run_log import record
+from foreload.serving.served_dataset import ServedDataset, open_dataset
 
 if TYPE_CHECKING:
-    from foreload._dataloader import DataLoader
+    from foreload.loader.dataloader import DataLoader
 
 __all__ = [
     "NO_OWNER",
@@ -84,7 +84,7 @@ _INSTEAD = {
 def __getattr__(name: str) -> Any:
     """DataLoader is torch's where torch is installed, which is imported when it is asked for."""
     if name == "DataLoader":
-        from foreload._dataloader import DataLoader
+        from foreload.loader.dataloader import DataLoader
 
         globals()[name] = DataLoader
         return DataLoader

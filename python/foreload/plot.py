@@ -3,7 +3,7 @@
 
 The input is what `foreload plan --json` prints: one picture shows, plan by plan, where samples are
 kept and where reads are served from, and how often a rank reads a sample. Or it is what `foreload
-simulate --json` prints (plot_simulation.py).
+simulate --json` prints (reports/simulation_pictures.py).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import foreload
+from foreload import _core
 from foreload._arguments import path_of
-from foreload._run_files import Refusal
-from foreload.plot_simulation import NotASimulation, draw_simulation, is_simulation
+from foreload.reports.run_files import Refusal
+from foreload.reports.simulation_pictures import NotASimulation, draw_simulation, is_simulation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,7 +136,7 @@ def _headline(plans: Sequence[Figures]) -> str:
             one(
                 "several data sets",
                 {
-                    f"{plan.samples:,} samples ({foreload.format_bytes(plan.dataset_bytes)})"
+                    f"{plan.samples:,} samples ({_core.format_bytes(plan.dataset_bytes)})"
                     for plan in plans
                 },
             ),
@@ -278,7 +278,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split()[0]
         if message.startswith("unrecognized arguments: ") and unknown.startswith("-"):
-            near = foreload._core.nearest(unknown, list(self._option_string_actions))
+            near = _core.nearest(unknown, list(self._option_string_actions))
             message = f"unknown option {unknown}" + (f"; did you mean {near}?" if near else "")
         raise Refusal(message)
 
@@ -286,7 +286,7 @@ class Parser(argparse.ArgumentParser):
         """A file that can be written when everything is done."""
         path = Path(path_of(file))
         try:
-            foreload._core.check_output_file(option, path)
+            _core.check_output_file(option, path)
         except ValueError as error:
             raise Refusal(str(error)) from None
         return path
@@ -307,7 +307,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="picture to write: .png or .svg"
     )
-    parser.add_argument("--version", action="version", version=f"foreload {foreload.__version__}")
+    parser.add_argument("--version", action="version", version=f"foreload {_core.__version__}")
     arguments = parser.parse_args(argv)
     arguments.output = parser.output("--output", arguments.output)
     arguments.plans = [path_of(file) for file in arguments.plans]

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import foreload
+from foreload import _core
 from foreload._arguments import path_of
-from foreload._report_pictures import MB, Picture, pictures
-from foreload._run_files import PLACES, Epoch, Refusal, Run, parse_run, read_run
 from foreload.plot import Parser
+from foreload.reports.pictures import MB, Picture, pictures
+from foreload.reports.run_files import PLACES, Epoch, Refusal, Run, parse_run, read_run
 
 ROWS = 40  # of a table
 
@@ -84,7 +84,7 @@ def _about(run: Run) -> str:
     if about.get("samples"):
         amount = f"{int(about['samples']):,} samples"
         if about.get("bytes"):
-            amount += f", {foreload.format_bytes(int(about['bytes']))}"
+            amount += f", {_core.format_bytes(int(about['bytes']))}"
         parts.append(amount)
     if "batch_size" in about:
         parts.append(f"batches of {about['batch_size']}")
@@ -96,7 +96,7 @@ def _about(run: Run) -> str:
     parts.append(f"{'an unfinished epoch' if run.unfinished else epochs}, {_seconds(total)}")
     source = sum(epoch.placed["source"] for epoch in run.epochs)
     if any(any(epoch.placed.values()) for epoch in run.epochs):
-        parts.append(f"{foreload.format_bytes(source)} from the source")
+        parts.append(f"{_core.format_bytes(source)} from the source")
     if about.get("started"):
         parts.append(f"started {about['started']}")
     return html.escape("; ".join(part for part in parts if part))
@@ -171,10 +171,7 @@ def _table(run: Run) -> str:
             f"{epoch.seconds:.2f}",
             f"{epoch.samples / max(epoch.seconds, 1e-9):,.0f}",
             f"{epoch.bytes / max(epoch.seconds, 1e-9) / MB:,.1f}" if epoch.bytes else "–",
-            *(
-                foreload.format_bytes(epoch.placed[place]) if epoch.bytes else "–"
-                for place in PLACES
-            ),
+            *(_core.format_bytes(epoch.placed[place]) if epoch.bytes else "–" for place in PLACES),
             f"{100 * epoch.wait_share:.1f} %",
             f"{epoch.waits_ms[2]:.2f} ms",
         ]
@@ -222,7 +219,7 @@ def page_of(runs: Sequence[Run]) -> str:
 <section><h2>Epochs</h2>
 {tables}
 </section>
-<footer>foreload {foreload.__version__}</footer>"""
+<footer>foreload {_core.__version__}</footer>"""
     kind = "one" if len(runs) == 1 else "two"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -282,7 +279,7 @@ def _run(argv: Sequence[str] | None) -> None:
         help="what 'foreload read --run-file', DataLoader(run_file=...) or foreload.record() wrote",
     )
     parser.add_argument("-o", "--out", required=True, metavar="FILE", help="the page to write")
-    parser.add_argument("--version", action="version", version=f"foreload {foreload.__version__}")
+    parser.add_argument("--version", action="version", version=f"foreload {_core.__version__}")
     arguments = parser.parse_args(argv)
     out = parser.output("--out", arguments.out)
     _write(out, [read_run(path_of(file)) for file in arguments.runs])

@@ -21,9 +21,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import foreload
-from foreload._run_files import FORMATS, PLACES, Epoch, Moment, Refusal
+from foreload import _core
 from foreload.plot import Parser
+from foreload.reports.run_files import FORMATS, PLACES, Epoch, Moment, Refusal
 
 _TAIL = 1 << 17  # bytes at the end of a file that are enough to know how it stands
 _PATIENCE = 5.0  # seconds without a line, at least, until that is worth a word
@@ -209,8 +209,7 @@ class Figures:
             room = int(tier["bytes"])
             if room > 0:
                 self.caches.append(
-                    f"{tier['name']} {foreload.format_bytes(amount)} of "
-                    f"{foreload.format_bytes(room)}"
+                    f"{tier['name']} {_core.format_bytes(amount)} of {_core.format_bytes(room)}"
                 )
 
     @property
@@ -364,7 +363,7 @@ def _run(argv: Sequence[str] | None) -> None:
         "runs", nargs="+", metavar="RUN_FILE", help="what the job writes; RUN_FILE.0 finds others"
     )
     parser.add_argument("--once", action="store_true", help="write a line for each rank, and end")
-    parser.add_argument("--version", action="version", version=f"foreload {foreload.__version__}")
+    parser.add_argument("--version", action="version", version=f"foreload {_core.__version__}")
     arguments = parser.parse_args(argv)
     followers = [Follower(file) for file in files_of(arguments.runs)]
     for follower in followers:

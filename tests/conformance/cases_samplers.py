@@ -261,12 +261,12 @@ def a_sampler_that_never_ends(make):
             while True:
                 yield 0
 
-    most = foreload._sampler_memory.MOST_DRAWN
-    foreload._sampler_memory.MOST_DRAWN = 1000
+    most = foreload.planning.sampler_checkpoint.MOST_DRAWN
+    foreload.planning.sampler_checkpoint.MOST_DRAWN = 1000
     try:
         next(iter(make(Items(3), sampler=Endless())))
     finally:
-        foreload._sampler_memory.MOST_DRAWN = most
+        foreload.planning.sampler_checkpoint.MOST_DRAWN = most
 
 
 @topic.differs(

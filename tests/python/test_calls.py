@@ -12,11 +12,11 @@ import torch
 from beside_torch import check_same
 from torch.utils.data import DataLoader
 
-from foreload._calls import CallMaker, seed_words
-from foreload._iteration import Iteration
-from foreload._list_core import ListCore, Wanted
-from foreload._ranks import Ranks
-from foreload._samplers import OrderSampler
+from foreload.cluster.ranks import Ranks
+from foreload.data.calls import CallMaker, seed_words
+from foreload.data.map_style import ListCore, Wanted
+from foreload.planning.place import Iteration
+from foreload.planning.samplers import OrderSampler
 
 Point = namedtuple("Point", ["x", "y"])
 

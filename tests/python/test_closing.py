@@ -19,7 +19,7 @@ from jobs import wait_until
 from torch.utils.data import IterableDataset
 
 import foreload
-from foreload import _dataloader
+from foreload.loader import dataloader
 
 
 class Loop(threading.Thread):
@@ -101,7 +101,7 @@ def test_a_thread_that_waits_for_a_batch_is_told(kind, images):
 @pytest.mark.usefixtures("blocked")
 def test_close_does_not_wait_for_a_sample_that_never_comes(monkeypatch):
     """Nobody can end a call of the data set: the thread that is inside ends the rest."""
-    monkeypatch.setattr(_dataloader, "_PATIENCE", 0.01)
+    monkeypatch.setattr(dataloader, "_PATIENCE", 0.01)
     called = threading.Event()
 
     class Waits:

@@ -185,10 +185,10 @@ def test_arrays_of_numpy_files(tmp_path):
 
 
 def test_without_pillow_other_formats_say_what_is_missing(tmp_path, monkeypatch):
-    from foreload import _images
+    from foreload.transforms import python_images
 
     Image.new("RGB", (8, 8)).save(tmp_path / "a.bmp")
-    monkeypatch.setattr(_images, "HAVE_PILLOW", False)
+    monkeypatch.setattr(python_images, "HAVE_PILLOW", False)
     with pytest.raises(OSError, match=r"a\.bmp.*pip install pillow"):
         next(iter(foreload.DataLoader(tmp_path, transform=CHAIN)))
 

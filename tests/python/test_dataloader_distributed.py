@@ -10,7 +10,7 @@ import pytest
 from jobs import job_of, make_data, need_transport, total
 
 import foreload
-from foreload._ranks import find_ranks
+from foreload.cluster.ranks import find_ranks
 
 pytest.importorskip("torch")
 

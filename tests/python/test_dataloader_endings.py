@@ -53,7 +53,7 @@ def test_ctrl_c_is_seen_while_a_transform_is_slow(folder):
     code = """
 import signal, sys, threading, foreload
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by jobs of a shell
-from foreload._dataloader import DataLoader
+from foreload.loader.dataloader import DataLoader
 started = threading.Event()
 class Data:
     def __len__(self): return 4

@@ -13,9 +13,9 @@ from folders import remove_unseen
 
 import foreload
 from foreload import _core, transforms
-from foreload._progress import line
-from foreload._verdict import Notices, judge
-from foreload._waiting import WaitWatch
+from foreload.reports.loop_times import WaitWatch
+from foreload.reports.progress import line
+from foreload.reports.verdict import Notices, judge
 
 CHAIN = transforms.Compose([transforms.Resize((8, 8))])
 
@@ -183,7 +183,7 @@ def test_skipped_samples_are_said_once_and_in_every_epoch(images, tmp_path):
             list(foreload.progress(loader, out))
             assert len(loader.epoch_stats()["verdict"]["losses"]) == 1
     assert said(seen) == ["1 sample skipped (class0/0000.png)"]
-    assert seen[0].filename.endswith("_progress.py")  # its loop
+    assert seen[0].filename.endswith("reports/progress.py")  # its loop
     assert out.getvalue().count("lost: 1 sample skipped (class0/0000.png)\n") == 2
     assert loader.stats()["verdict"]["losses"][0].startswith("2 samples skipped")
 

@@ -227,7 +227,7 @@ def test_accelerate_keeps_the_loader(accelerator, images):
 
 
 def test_accelerate_places_batches(accelerate, images):
-    from foreload._accelerate import Prepared
+    from foreload.trainers.accelerate import Prepared
 
     loaders = [make(images) for _ in range(2)]
     staying = accelerate.Accelerator(cpu=True, device_placement=False)

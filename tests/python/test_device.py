@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import foreload
-from foreload import _core, _dataloader, _delivery, _device, _finish, _gpu_decoding, transforms
+from foreload import _core, transforms
+from foreload.device import feed, gpu_decoding, last_steps
+from foreload.loader import dataloader, delivery
 
 Image = pytest.importorskip("PIL.Image")
 torch = pytest.importorskip("torch")
@@ -51,9 +53,9 @@ def test_batches_are_decoded_into_the_tensors_of_torch(folder, monkeypatch):
         made[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 
-    monkeypatch.setattr(_dataloader, "can_pin", lambda: True)
-    monkeypatch.setattr(_delivery, "pinned", lambda value: value)
-    monkeypatch.setattr(_dataloader, "pinned_memory", memory)
+    monkeypatch.setattr(dataloader, "can_pin", lambda: True)
+    monkeypatch.setattr(delivery, "pinned", lambda value: value)
+    monkeypatch.setattr(dataloader, "pinned_memory", memory)
     with_torch = loader_of(folder, pin_memory=True)
     batches = list(with_torch)
     plain = list(loader_of(folder))
@@ -80,7 +82,7 @@ def test_last_steps_give_the_bits_of_the_cpu(folder, dtype, layout):
         transforms.ToLayout(layout),
     ]
     whole = transforms.Compose(steps)
-    left, finish = _finish.split(whole)
+    left, finish = last_steps.split(whole)
     assert left.compile().dtype == "uint8"
     for (images, _), (expected, _) in zip(
         loader_of(folder, transform=left), loader_of(folder, transform=whole), strict=True
@@ -105,7 +107,7 @@ def test_last_steps_give_the_bits_of_the_cpu(folder, dtype, layout):
 )
 def test_last_steps_of_other_chains(folder, steps):
     whole = transforms.Compose([CROP, *steps])
-    left, finish = _finish.split(whole)
+    left, finish = last_steps.split(whole)
     ((images, _), *_), ((expected, _), *_) = (
         list(loader_of(folder, transform=chain)) for chain in (left, whole)
     )
@@ -121,7 +123,7 @@ def test_chains_without_last_steps_for_the_device():
         [transforms.FiveCrop(3), floats],
     ):
         chain = transforms.Compose([CROP, *steps])
-        assert _finish.split(chain) == (chain, None)
+        assert last_steps.split(chain) == (chain, None)
 
 
 def test_parcels_are_what_they_would_have_been(folder):
@@ -184,15 +186,15 @@ def test_every_rank_has_its_share(share, step):
 
 
 def test_what_decoder_may_be():
-    assert [_gpu_decoding.parse_decoder(name) for name in ("cpu", "gpu", "hybrid")] == [
+    assert [gpu_decoding.parse_decoder(name) for name in ("cpu", "gpu", "hybrid")] == [
         0,
         256,
         None,
     ]
-    assert _gpu_decoding.parse_decoder("hybrid:0.25") == 64
+    assert gpu_decoding.parse_decoder("hybrid:0.25") == 64
     for name in ("tpu", "hybrid:", "hybrid:2", "hybrid:x", "gpu:1"):
         with pytest.raises(ValueError, match="use 'cpu'"):
-            _gpu_decoding.parse_decoder(name)
+            gpu_decoding.parse_decoder(name)
 
 
 def test_devices_that_are_not_there(folder, monkeypatch):
@@ -245,7 +247,7 @@ class NoCuda:
         return contextlib.nullcontext()
 
 
-class HostFeed(_device.DeviceFeed):
+class HostFeed(feed.DeviceFeed):
     def __init__(self, *given, **more):
         super().__init__(*given, **more)
         self.sent = 0
@@ -260,11 +262,11 @@ class HostFeed(_device.DeviceFeed):
 
 @pytest.fixture
 def no_cuda(monkeypatch):
-    monkeypatch.setattr(_device, "find_device", lambda device: torch.device("cpu"))
-    monkeypatch.setattr(_device, "find_streams", NoCuda)
-    monkeypatch.setattr(_dataloader, "DeviceFeed", HostFeed)
+    monkeypatch.setattr(feed, "find_device", lambda device: torch.device("cpu"))
+    monkeypatch.setattr(feed, "find_streams", NoCuda)
+    monkeypatch.setattr(dataloader, "DeviceFeed", HostFeed)
     monkeypatch.setattr(
-        _dataloader, "pinned_memory", lambda size: torch.empty(size, dtype=torch.uint8)
+        dataloader, "pinned_memory", lambda size: torch.empty(size, dtype=torch.uint8)
     )
 
 
@@ -310,12 +312,12 @@ def test_pinned_memory_is_asked_for_before_the_loop(folder, no_cuda, monkeypatch
         sizes.append(size)
         return torch.empty(size, dtype=torch.uint8)
 
-    monkeypatch.setattr(_dataloader, "pinned_memory", memory)
+    monkeypatch.setattr(dataloader, "pinned_memory", memory)
     loader = foreload.DataLoader(
         folder, batch_size=8, shuffle=False, transform=CROP, device="cuda", num_workers=1
     )
-    begun = sizes[: _device.PINNED_BATCHES]
-    assert begun == [8 * 3 * 32 * 32] * _device.PINNED_BATCHES
+    begun = sizes[: feed.PINNED_BATCHES]
+    assert begun == [8 * 3 * 32 * 32] * feed.PINNED_BATCHES
     list(loader)
     assert set(sizes) == set(begun)  # batches of the engine fit what is in the pool
     loader.close()
@@ -393,3 +395,62 @@ def test_samplers_and_functions_go_through_a_feed_too(folder, no_cuda):
         loader, plain = loader_of(folder, device="cuda", **given), loader_of(folder, **given)
         for _ in range(2):
             assert same(loader, plain)
+
+
+class NoGpu(gpu_decoding.GpuDecoding):
+    """A GPU that can decode nothing, so that all batches are left to the CPU."""
+
+    def __init__(self, device, form):
+        self._rule = _core.PackingRule(gpu_decoding.ALL)
+        self.form = _core.with_packing(form, self._rule)
+
+    def submit(self, *_):
+        return self
+
+    def hand_over(self, _):
+        return "it cannot"
+
+    def stats(self):
+        return {}
+
+
+def with_bad_files(path, bad):
+    for number in range(COUNT):
+        data = bytearray(jpeg(number))
+        if number in bad:
+            table = data.index(b"\xff\xc4") + 5
+            data[table : table + 16] = b"\xff" * 16  # more codes than there can be
+        target = path / f"class{number // 9}" / f"{number:04}.jpg"
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(bytes(data))
+    return path
+
+
+@pytest.mark.filterwarnings("ignore:7 samples skipped")
+def test_skipped_samples_are_those_of_the_cpu_and_counted(tmp_path, no_cuda, monkeypatch):
+    """Other samples took the place of bad ones than the engine takes."""
+    monkeypatch.setattr(feed, "GpuDecoding", NoGpu)
+    files = with_bad_files(tmp_path, {2, 3, 7, 16, 21, 22, 23})
+    given = {"shuffle": False, "on_error": "skip", "return_index": True}
+    loader, plain = (
+        loader_of(files, device="cuda", decoder="gpu", **given),
+        loader_of(files, **given),
+    )
+    batches = list(loader)
+    assert [batch[2].tolist() for batch in batches] == [
+        [0, 1, 4, 4, 4, 5, 6, 0],
+        list(range(8, 16)),
+        [17, 17, 18, 19, 20, 17, 17, 17],
+    ]
+    assert same(batches, plain)
+    for name in ("skipped", "skipped_names"):
+        assert loader.stats()[name] == plain.stats()[name]
+    assert loader.stats()["skipped"] == 7
+
+
+def test_a_batch_of_bad_samples_only_is_an_error_on_a_device_too(tmp_path, no_cuda, monkeypatch):
+    monkeypatch.setattr(feed, "GpuDecoding", NoGpu)
+    files = with_bad_files(tmp_path, set(range(8)))
+    loader = loader_of(files, device="cuda", decoder="gpu", on_error="skip", shuffle=False)
+    with pytest.raises(ValueError, match=r"sample 0 \(.*0000\.jpg\).*All samples of its batch"):
+        next(iter(loader))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,13 @@ from foreload import transforms
 
 # Where batches are on their way; not __next__ itself, in which Python's own lines of `with` cannot
 # be interrupted.
-FILES = ("_iterator.py", "_delivery.py", "_engine_feed.py", "_list_core.py", "_stream_core.py")
+FILES = (
+    "loader/iterator.py",
+    "loader/delivery.py",
+    "loader/engine_feed.py",
+    "data/map_style.py",
+    "data/iterable_style.py",
+)
 
 
 class Called:
@@ -61,7 +66,7 @@ def interrupt_at(line: int) -> None:
     def trace(frame: Any, event: str, _: Any) -> Any:
         nonlocal left
         code = frame.f_code
-        if Path(code.co_filename).name not in FILES or code.co_name == "__next__":
+        if not code.co_filename.endswith(FILES) or code.co_name == "__next__":
             return None if event == "call" else trace
         if event == "line":
             left -= 1

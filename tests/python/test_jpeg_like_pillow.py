@@ -112,9 +112,9 @@ def test_odd_files(name):
 
 @pytest.mark.parametrize("name", ["lossless_rgb.jpg", "progressive_first_scans.jpg"])
 def test_what_an_old_libjpeg_cannot_do_needs_pillow(name, monkeypatch):
-    from foreload import _images
+    from foreload.transforms import python_images
 
-    monkeypatch.setattr(_images, "HAVE_PILLOW", False)
+    monkeypatch.setattr(python_images, "HAVE_PILLOW", False)
     data = (DATA / name).read_bytes()
     try:
         found = WHOLE.run(data, 0, 0, 0).transpose(1, 2, 0)

@@ -15,7 +15,7 @@ from jobs import wait_until
 
 import foreload
 from foreload import transforms
-from foreload._serving import receive
+from foreload.serving.server import receive
 
 torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")

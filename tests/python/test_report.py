@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 
 import foreload
-from foreload import _run_files, transforms
-from foreload._report_pictures import pictures
+from foreload import transforms
+from foreload.reports import run_files
+from foreload.reports.pictures import pictures
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -167,7 +168,7 @@ def test_the_verdict_comes_first_then_what_would_help_then_pictures(
 def test_two_runs_have_equal_scales() -> None:
     slow = EPOCH | {"seconds": 9.0, "at": 9.0, "bytes": 77_000, "from": {"source": 77_000}}
     runs = [
-        _run_files.parse_run(name, name, lines(HEADER, epoch))
+        run_files.parse_run(name, name, lines(HEADER, epoch))
         for name, epoch in (("fast", EPOCH), ("slow", slow))
     ]
     for picture in pictures(runs):
@@ -193,7 +194,7 @@ def test_a_loader_that_counts_nothing_can_be_compared() -> None:
     bare = {"kind": "epoch", "at": 4.0, "epoch": 0, "seconds": 4.0, "samples": 40, "bytes": 0}
     bare |= {"wait_fraction": 0.9, "batch_wait_ms": {"p50": 1.0, "p99": 1.0, "max": 1.0}}
     runs = [
-        _run_files.parse_run(name, name, lines(HEADER, epoch))
+        run_files.parse_run(name, name, lines(HEADER, epoch))
         for name, epoch in (("full", EPOCH), ("bare", bare))
     ]
     assert runs[1].epochs[0].verdict.text == "waited 90 % of the time"

@@ -19,12 +19,12 @@ from beside_torch import check_same
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, random_split
 
 from foreload import _core
-from foreload._iteration import Iteration
-from foreload._list_core import ListCore, Wanted
-from foreload._ranks import Ranks
-from foreload._row_columns import Dense
-from foreload._rows import MOST_AHEAD, RowMaker, rows_of
-from foreload._samplers import OrderSampler
+from foreload.cluster.ranks import Ranks
+from foreload.data.map_style import ListCore, Wanted
+from foreload.data.row_columns import Dense
+from foreload.data.rows import MOST_AHEAD, RowMaker, rows_of
+from foreload.planning.place import Iteration
+from foreload.planning.samplers import OrderSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 
@@ -567,8 +567,8 @@ def test_a_program_may_end_with_batches_on_their_way(tmp_path: Path) -> None:
     np.zeros((2000, 4096), np.uint8).tofile(tmp_path / "rows")
     script = f"""
 import numpy as np
-from foreload._list_core import Wanted
-from foreload._rows import rows_of
+from foreload.data.map_style import Wanted
+from foreload.data.rows import rows_of
 rows = np.memmap({str(tmp_path / "rows")!r}, np.uint8, "r", shape=(2000, 4096))
 maker = rows_of(rows)
 numbers = np.arange(2000)
@@ -581,8 +581,8 @@ WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
 import numpy as np
-from foreload._list_core import Wanted
-from foreload._rows import rows_of
+from foreload.data.map_style import Wanted
+from foreload.data.rows import rows_of
 
 def batch(dataset, numbers, single=False):
     maker = rows_of(dataset, single)

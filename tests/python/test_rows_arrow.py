@@ -28,7 +28,7 @@ from datasets import Dataset as HuggingFace
 from test_rows import Columns, all_dense, check_like_torch, some_lists, taken
 from torch.utils.data import DataLoader, Subset
 
-from foreload._rows import RowMaker, rows_of
+from foreload.data.rows import RowMaker, rows_of
 
 ROWS = 40
 
@@ -301,8 +301,8 @@ def test_tables_in_mapped_files(tmp_path: Path) -> None:
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
-from foreload._list_core import Wanted
-from foreload._rows import rows_of
+from foreload.data.map_style import Wanted
+from foreload.data.rows import rows_of
 del sys.modules["torch"]  # at which `datasets` looks
 import numpy as np
 import pyarrow as pa

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import foreload
-from foreload import _sampler_memory
+from foreload.planning import sampler_checkpoint
 from foreload.transforms import CenterCrop
 
 
@@ -71,7 +71,7 @@ class SaysMore(Endless):
 @pytest.fixture
 def soon(monkeypatch):
     """Fewer entries are too many, so that a test need not draw millions."""
-    monkeypatch.setattr(_sampler_memory, "MOST_DRAWN", 10_000)
+    monkeypatch.setattr(sampler_checkpoint, "MOST_DRAWN", 10_000)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from foreload.plot_simulation import POLICY_COLOURS, draw_simulation
+from foreload.reports.simulation_pictures import POLICY_COLOURS, draw_simulation
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import foreload
-from foreload._stream_core import StreamCore
+from foreload.data.iterable_style import StreamCore
 
 
 class Numbers(IterableDataset):

@@ -15,8 +15,8 @@ from PIL import Image
 from real_torchvision import torchvision, v1, v2
 
 import foreload
-from foreload import _augment_tables as tables
 from foreload import transforms as t
+from foreload.transforms import augment_tables as tables
 
 F = v2.functional
 IMAGES = 40

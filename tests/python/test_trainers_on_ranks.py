@@ -104,8 +104,8 @@ def test_lightning_keeps_the_sampler_of_a_loader_for_several_ranks(lit):
     for rank, found in enumerate(lit):
         assert found["late"] == {
             "seen": share(rank, 0) + share(rank, 1),
-            "class": "foreload._dataloader.DataLoader",
-            "sampler": "foreload._samplers",
+            "class": "foreload.loader.dataloader.DataLoader",
+            "sampler": "foreload.planning.samplers",
             "delivered": 2 * BATCHES,
         }
 
@@ -119,7 +119,7 @@ def test_lightning_makes_a_loader_for_one_rank_again_for_several(lit):
         assert len(both) == COUNT + 1
         assert sorted(set(both)) == list(range(COUNT))
     for found in lit:
-        assert found["early"]["class"] == "foreload._dataloader.DataLoader"
+        assert found["early"]["class"] == "foreload.loader.dataloader.DataLoader"
         assert found["early"]["sampler"] == "torch.utils.data.distributed"
         assert found["early"]["delivered"] == 2 * BATCHES
 
@@ -142,7 +142,7 @@ def test_rows_of_three_ranks_without_padding(samples):
     torch = pytest.importorskip("torch")
     import accelerate  # noqa: F401 - where a Loop is told
 
-    from foreload._accelerate import Loop
+    from foreload.trainers.accelerate import Loop
 
     gathered = []
     for rank in range(3):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from jobs import job_of, make_data, total, wait_until
 
-from foreload._joining import _ucx_package
+from foreload.cluster.joining import _ucx_package
 
 EPOCHS = 4
 

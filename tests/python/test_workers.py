@@ -25,9 +25,9 @@ from test_calls import KINDS, Made, core_of, draw, epoch_of, wanted
 from torch.utils.data import DataLoader, DistributedSampler, default_collate, get_worker_info
 
 import foreload
-from foreload import _shared_batches
-from foreload._calls import CallMaker
-from foreload._workers import WorkerMaker
+from foreload.data.call_workers import WorkerMaker
+from foreload.data.calls import CallMaker
+from foreload.workers import shared_batches
 
 fork = multiprocessing.get_context("fork")
 
@@ -392,7 +392,7 @@ def test_memory_is_given_back_when_batches_get_smaller(make):
 
 def test_any_number_of_batches_can_be_kept(make, monkeypatch):
     """A process may not have any number of mappings: from some number on, batches are copied."""
-    monkeypatch.setattr(_shared_batches, "_MOST_MAPPED", 5)
+    monkeypatch.setattr(shared_batches, "_MOST_MAPPED", 5)
     gc.collect()
     before = mappings()
     maker = make(Made(large))
@@ -837,7 +837,7 @@ PROGRAM = """
     import atexit, os, signal, sys, time
     from collections import namedtuple
     import numpy as np
-    from foreload._workers import WorkerMaker
+    from foreload.data.call_workers import WorkerMaker
     Wanted = namedtuple("Wanted", ["epoch", "indices", "places"])
 
     class Dataset:

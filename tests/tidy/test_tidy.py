@@ -9,6 +9,8 @@ import ast
 import os
 import re
 from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -86,9 +88,9 @@ class Part:
 
 
 def parts_table(readme: str) -> dict[str, Part]:
-    rows = re.findall(r"^\| *([a-z]+) *\|(.*)\|([^|]*)\|$", readme, re.MULTILINE)
+    rows = re.findall(r"^\| *([a-z_]+) *\|(.*)\|([^|]*)\|$", readme, re.MULTILINE)
     return {
-        name: Part("*planned*" in owns, frozenset(re.findall(r"[a-z]+", uses)))
+        name: Part("*planned*" in owns, frozenset(re.findall(r"[a-z_]+", uses)))
         for name, owns, uses in rows
         if name != "part"
     }
@@ -97,7 +99,7 @@ def parts_table(readme: str) -> dict[str, Part]:
 def wrong_table(parts: dict[str, Part]) -> list[str]:
     """Names that are no part, and parts that use each other in a circle."""
     wrong = [
-        f"README.md: {name} may include {other}, which is no part"
+        f"table: {name} may include {other}, which is no part"
         for name, part in parts.items()
         for other in sorted(part.may_use - parts.keys())
     ]
@@ -107,7 +109,7 @@ def wrong_table(parts: dict[str, Part]) -> list[str]:
     }:
         settled |= ready
     circle = sorted(parts.keys() - settled)
-    return wrong + ([f"README.md: parts include each other: {', '.join(circle)}"] if circle else [])
+    return wrong + ([f"table: parts include each other: {', '.join(circle)}"] if circle else [])
 
 
 def wrong_folders(parts: dict[str, Part], folders: set[str]) -> list[str]:
@@ -174,10 +176,10 @@ def test_table():
 
 def test_table_can_fail():
     assert wrong_table(parts_table("| base | x | nothing |\n")) == [
-        "README.md: base may include nothing, which is no part"
+        "table: base may include nothing, which is no part"
     ]
     circle = parts_table("| base | x | plan |\n| plan | x | base |\n| cli | x | – |\n")
-    assert wrong_table(circle) == ["README.md: parts include each other: base, plan"]
+    assert wrong_table(circle) == ["table: parts include each other: base, plan"]
 
 
 def test_folders():
@@ -437,6 +439,109 @@ def test_whitespace():
 def test_whitespace_can_fail(text):
     assert len(wrong_whitespace(Path("a.cc"), text)) == 1
     assert wrong_whitespace(Path("Makefile"), "a:\n\tb\n") == []
+
+
+# The table of the Python package in CONTRIBUTING.md, and who imports whom.
+
+
+def python_parts() -> dict[str, Part]:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    return parts_table(text.partition("### The Python package")[2])
+
+
+def module_name(path: Path) -> str:
+    """foreload.data.rows for python/foreload/data/rows.py, foreload.data for its __init__.py."""
+    return ".".join(path.with_suffix("").parts[1:]).removesuffix(".__init__")
+
+
+def imported(text: str, modules: set[str]) -> set[str]:
+    """Modules of the package that a file imports at some time, also within functions. What stands
+    under `if TYPE_CHECKING:` is never imported."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(text)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inner & modules or {node.module or ""}
+    return found & modules
+
+
+@cache
+def package_imports() -> dict[str, set[str]]:
+    """Of each module of the package, the others that it imports."""
+    files = {
+        module_name(path): (ROOT / path).read_text("utf-8")
+        for path in FILES
+        if path.parts[:2] == ("python", "foreload") and is_python(path)
+    }
+    assert len(files) > 10
+    return {module: imported(text, set(files)) - {module} for module, text in files.items()}
+
+
+def wrong_imports(imports: dict[str, set[str]], parts: dict[str, Part]) -> list[str]:
+    """What the table does not allow. The package itself imports what it offers."""
+
+    def part(module: str) -> str:
+        return module.partition(".")[2].partition(".")[0]
+
+    wrong = []
+    for module, others in sorted(imports.items()):
+        own = part(module)
+        allowed = parts[own].may_use | {own} if own in parts else {own}
+        wrong += [
+            f"{module}: {own} may not import {other}"
+            for other in sorted(others)
+            if own and not part(other).startswith("_") and part(other) not in allowed
+        ]
+    return wrong
+
+
+def circle_of(imports: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return ["modules import each other: " + ", ".join(error.args[1])]
+    return []
+
+
+def test_python_table():
+    parts = python_parts()
+    accept(wrong_table(parts))
+    modules = {module.split(".")[1] for module in package_imports() if "." in module}
+    assert parts.keys() == {name for name in modules if not name.startswith("_")}
+
+
+def test_python_imports():
+    accept(wrong_imports(package_imports(), python_parts()))
+
+
+def test_python_imports_can_fail():
+    parts = parts_table(SAMPLE_TABLE)
+    modules = {"foreload.base.hash", "foreload.plan.order", "foreload._arguments"}
+    text = "def f():\n    from foreload.plan import order\nimport foreload._arguments\n"
+    found = imported(text, modules)
+    assert found == {"foreload.plan.order", "foreload._arguments"}
+    assert wrong_imports({"foreload.plan.x": found, "foreload": found}, parts) == []
+    for module, own in (("foreload.base.hash", "base"), ("foreload._keywords", "_keywords")):
+        assert wrong_imports({module: found}, parts) == [
+            f"{module}: {own} may not import foreload.plan.order"
+        ]
+    assert imported("if TYPE_CHECKING:\n    from foreload.plan import order\n", modules) == set()
+
+
+def test_python_modules_form_no_circle():
+    accept(circle_of(package_imports()))
+
+
+def test_python_modules_form_no_circle_can_fail():
+    assert circle_of({"a": {"b"}, "b": set()}) == []
+    assert len(circle_of({"a": {"b"}, "b": {"a"}})) == 1
 
 
 # What the documents say.

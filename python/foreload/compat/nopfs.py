@@ -27,11 +27,11 @@ import numpy as np
 
 from foreload import transforms as foreload_transforms
 from foreload._arguments import Bytes, one_of, whole
-from foreload._budgets import Disk
-from foreload._dataloader import DataLoader
-from foreload._dataset import list_folder
-from foreload._ranks import find_ranks
+from foreload.cluster.ranks import find_ranks
 from foreload.compat import nopfs_transforms as transforms
+from foreload.data.listing import list_folder
+from foreload.engine.budgets import Disk
+from foreload.loader.dataloader import DataLoader
 
 __all__ = [
     "HDMLPDataLoader",

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`foreload.DataLoader` and its parts: what was asked for, iterations, batches, state, figures."""

@@ -1,0 +1,705 @@
+# SPDX-License-Identifier: Apache-2.0
+"""foreload.DataLoader: torch's DataLoader, with the future known."""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import json
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, SupportsIndex
+
+from foreload import _core
+from foreload._arguments import Bytes, maybe_whole, path_of, whole
+from foreload._collate import HAVE_TORCH, default_collate, default_convert
+from foreload._keywords import suggests_keywords
+from foreload._torch_base import LoaderBase, batches_by
+from foreload.cluster.joining import Joining, meetings
+from foreload.cluster.ranks import find_ranks
+from foreload.data.iterable_style import StreamCore
+from foreload.data.map_style import ListCore
+from foreload.data.python_data import PythonData, core_of
+from foreload.data.rows import RowMaker
+from foreload.data.samples import samples_of
+from foreload.data.stream_copy import has_state
+from foreload.device.feed import DeviceFeed, pinned_memory
+from foreload.engine.budgets import Disk
+from foreload.engine.cache import Cache
+from foreload.engine.opening import engine_settings, open_engine
+from foreload.loader.batch_maker import BatchMaker
+from foreload.loader.changes import Changes, look_of, watch_dataset
+from foreload.loader.delivery import Delivery, Run
+from foreload.loader.engine_feed import Core
+from foreload.loader.folder_dataset import FolderDataset
+from foreload.loader.iterator import LoaderIterator
+from foreload.loader.state import Identity, load_state, read_state, save_state, write_state
+from foreload.loader.torch_arguments import (
+    batch_size_of,
+    can_pin,
+    check_choices,
+    check_kind,
+    check_workers,
+    refuse_together,
+    seed_of,
+    workers_of,
+)
+from foreload.loader.transform_choice import Chosen, choose_transform, compile_chain
+from foreload.loader.witness import Witness
+from foreload.planning.place import Iteration, Place
+from foreload.planning.reading_lists import ReadingLists
+from foreload.planning.samplers import OrderSampler, batches_of, order_sampler
+from foreload.python_transforms.makers import makers_of
+from foreload.python_transforms.one_sample import OneSample
+from foreload.python_transforms.pipeline import Pipeline
+from foreload.python_transforms.sample_maker import SampleMaker, takes_generator
+from foreload.reports.loop_times import WaitWatch
+from foreload.reports.run_log import RunLog, output_file, run_file_of
+from foreload.reports.verdict import Notices, judge
+from foreload.trainers.accelerate import Prepared, adopt, lead_past
+from foreload.trainers.fabric import lead_past_counting
+from foreload.workers.crew import context_of
+
+# What may be set after a loader was made; everything else is part of how it was made.
+_FREE = ("timeout", "worker_init_fn", "generator")
+
+_PATIENCE = 2.0  # seconds that close() waits for a thread that is inside next()
+
+_open: weakref.WeakSet[DataLoader] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Threads must not outlive the interpreter's data."""
+    for loader in list(_open):
+        loader.close()
+    _core.wait_for_endings()
+    meetings.close()
+
+
+class DataLoader(LoaderBase):  # type: ignore[misc]
+    """Gives the batches of a data set, epoch after epoch; torch's DataLoader with one line changed.
+
+    `for images, labels in loader` is one epoch. With `shuffle` the order is that of torch's
+    `DistributedSampler` for (seed, epoch, rank, world size), also with one rank.
+
+    Args:
+        dataset: A folder with one sub-folder per class, a text file with one path per line, a data
+            set of torchvision's or of your own, rows in memory, or an IterableDataset; see
+            docs/pytorch.md.
+        batch_size: Samples in a batch; None gives single samples.
+        shuffle: Whether each epoch has an order of its own.
+        sampler: Gives the samples of an epoch. It is iterated when an iteration starts, not before.
+        batch_sampler: The same, batch by batch.
+        num_workers: Threads that decode; None or 0: the CPUs of this container, shared by the ranks
+            on the machine, less one for a loop that feeds a device. For a data set that is called:
+            processes; None: as many, 0: the loop's own process, which is also what a stream gets.
+        collate_fn: Makes a batch of a list of samples; called in order, in the loop's thread, or in
+            worker processes where there are some.
+        pin_memory: Give tensors in pinned memory, where there is CUDA; images are decoded into it.
+        drop_last: Whether a last batch that is not full is left out.
+        timeout: Seconds to wait for a batch until RuntimeError; 0 waits for as long as it takes.
+        worker_init_fn, multiprocessing_context: As in torch, for worker processes.
+        generator: torch generator; the seed is drawn from it when the loader is made.
+        prefetch_factor: Batches that each worker process, or a Python transform, works ahead.
+        persistent_workers: Accepted; workers always live as long as the loader.
+        pin_memory_device, in_order: Only torch's defaults.
+        transform: `foreload.transforms`, torchvision's (they are translated), or a function; by
+            default the data set's own. See docs/transforms.md.
+        target_transform: Function of the class; by default the data set's own.
+        batch_transform: Function of the whole batch, applied last; `foreload.transforms.MixUp` and
+            `CutMix` are such. One with a parameter `generator` gets numpy's, seeded for the batch.
+        image_type: What a function as transform gets: "pil" (an RGB image), "array" (uint8, HWC)
+            or "unchanged" (Pillow's image as it is stored, with alpha or grey of 16 bits).
+        epochs: Number of epochs; None goes on for as long as the loop does.
+        seed: Seed of order and transform.
+        order: "torch", or "feistel" for sets too large to shuffle; needs `shuffle`.
+        pad: What happens if ranks cannot share samples evenly: "repeat" some, "truncate", or
+            "none": some ranks get one sample more (for evaluation).
+        return_index: Whether a batch has the numbers of its samples as a third entry.
+        rank: The number of this process; by default what torch.distributed or the environment says.
+        world_size: How many processes there are; by default the same.
+        memory: Memory of this machine to keep samples in, like "64GiB"; "auto" is half of what the
+            machine, or the control group of this process, has left.
+        disk: "FOLDER:SIZE" of a disk cache, or several; the size "auto" is half of what is free.
+        cache: A `foreload.Cache` to take memory and disk from, instead.
+        index, revalidate, extensions, deadline, profile: As for `foreload.Reader`.
+        workers: Who runs a function as transform: "thread", or "process" for spawned processes.
+        on_error: "raise", or "skip": a good sample of the batch replaces a bad one.
+        device: "cuda", "cuda:1", ...: where batches are when the loop gets them; None: in host
+            memory. See docs/gpu.md.
+        prefetch_to_device: Batches that are on the device before the loop asks for them.
+        decoder: "cpu", "gpu" (nvJPEG), or "hybrid": a share is decoded by each.
+        transport: How ranks share what they keep: "ucx", "mpi", "host" (all are on one), "none"
+            (each is alone), or "auto"; see docs/cluster.md. All ranks make their loaders in the
+            same order.
+        join_timeout: Seconds to wait for the other ranks at the start.
+        peer_timeout: Seconds of silence until another rank is given up.
+        run_file: Write a record of the run there, for `foreload report` and `foreload watch`; of
+            several ranks each to RUN_FILE.RANK.
+    """
+
+    @suggests_keywords
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: SupportsIndex | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Sequence[Any]] | None = None,
+        num_workers: SupportsIndex | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Any = None,
+        multiprocessing_context: Any = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: SupportsIndex | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        transform: Any = None,
+        target_transform: Callable[[Any], Any] | None = None,
+        batch_transform: Callable[[Any], Any] | None = None,
+        image_type: str | None = None,
+        workers: str = "thread",
+        epochs: SupportsIndex | None = None,
+        seed: SupportsIndex | None = None,
+        order: str = "torch",
+        pad: str = "repeat",
+        return_index: bool = False,
+        rank: SupportsIndex | None = None,
+        world_size: SupportsIndex | None = None,
+        memory: Bytes = 0,
+        disk: Disk | Sequence[Disk] | None = None,
+        cache: Cache | None = None,
+        index: str | os.PathLike[str] | None = None,
+        revalidate: bool = False,
+        extensions: Sequence[str] | None = None,
+        on_error: str = "raise",
+        deadline: float = 30.0,
+        profile: str | os.PathLike[str] | None = None,
+        device: Any = None,
+        prefetch_to_device: SupportsIndex = 2,
+        decoder: str = "cpu",
+        transport: str = "auto",
+        join_timeout: float = 60.0,
+        peer_timeout: float = 10.0,
+        run_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._core: Core | None = None
+        given = {name: value for name, value in locals().items() if name != "self"}
+        check_choices(on_error, pad, order, workers, in_order, pin_memory_device, timeout)
+        refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last, order)
+        joining = Joining(transport, float(join_timeout), float(peer_timeout))
+        self._process = os.getpid()
+        self._lock = threading.Lock()  # held by whoever is inside next()
+        self._inside: int | None = None  # that thread
+        self._closing = threading.Lock()  # taken once, and for good
+        self._ended = False
+        ranks = self._ranks = find_ranks(rank, world_size)
+        record = run_file_of(run_file, ranks.rank, ranks.count)
+        samples = self._samples = samples_of(dataset)
+        if target_transform is not None:
+            samples.target_transform = target_transform
+        check_kind(samples, given)
+        self.seed = seed_of(seed, generator)
+        self.num_workers = workers_of(num_workers, ranks.local, device is not None, samples)
+        check_workers(samples, self.num_workers, given)
+        self.prefetch_factor = maybe_whole("prefetch_factor", prefetch_factor, 1)
+        if samples.makes_itself and self.num_workers > 0 and prefetch_factor is None:
+            self.prefetch_factor = 2  # as torch says it
+        self.pin_memory = bool(pin_memory) and can_pin()
+        self.batch_size: int | None = None
+        if batch_sampler is None and batch_size is not None:
+            self.batch_size = batch_size_of(batch_size)
+        self.drop_last = bool(drop_last)
+        unit = self.batch_size or 1
+        self._single = batch_size is None and batch_sampler is None  # samples, not batches
+        last_epoch = maybe_whole("epochs", epochs, 1)
+        self._feed: DeviceFeed | None = None
+        if device is not None:
+            ahead = whole("prefetch_to_device", prefetch_to_device, 1)
+            self._feed = DeviceFeed(device, ahead, skip_bad_samples=on_error == "skip")
+
+        chosen = Chosen(None, None, python=False)
+        if not samples.makes_itself:
+            chosen = choose_transform(samples, transform, image_type)
+        # Whether batches are [images, labels] that nobody else puts together.
+        plain = collate_fn is None and not self._single and not chosen.python
+        chain, compiled = compile_chain(
+            chosen, self._feed if plain else None, decoder, samples, self.num_workers
+        )
+        if workers == "process" and not chosen.python and not samples.makes_itself:
+            raise ValueError(
+                "workers='process' is only for a transform that is a Python function: leave it "
+                "out, C++ runs this transform in threads"
+            )
+        self._random = compiled is not None and compiled.random
+        if self._random and shuffle is None and sampler is None and batch_sampler is None:
+            warnings.warn(
+                "the transform is random, but shuffle is not set, so samples come in the order of "
+                "the data set: give shuffle=True for training, or shuffle=False to say so",
+                stacklevel=3,
+            )
+        self._pipeline: Pipeline | None = None
+        maker: SampleMaker | None = None
+        if chosen.python:
+            maker = SampleMaker(samples, chosen.function, chosen.unchanged)
+            self._pipeline = Pipeline(
+                makers_of(workers, self.num_workers, maker),
+                1 + (self.prefetch_factor or 2),
+                skip=on_error == "skip",
+            )
+
+        kind = order if shuffle else "sequential"
+        pad = pad if ranks.count > 1 else "repeat"
+        given_lists = sampler is not None or batch_sampler is not None or pad == "none"
+        self._iteration = Iteration()
+        core: Core
+        give_back: Callable[[], object] = bool
+        if samples.blobs is not None or samples.makes_itself:
+            own = order_sampler(samples.count or 0, kind, self.seed, ranks, pad, self._iteration)
+            core = core_of(
+                PythonData(
+                    samples,
+                    collate_fn,
+                    self._single,
+                    self.seed,
+                    self.num_workers,
+                    self.prefetch_factor or 2,
+                    worker_init_fn,
+                    multiprocessing_context,
+                ),
+                own,
+                self.batch_size,
+                self.drop_last,
+                last_epoch,
+                given_lists,
+            )
+        else:
+            settings = engine_settings(
+                samples,
+                ranks,
+                memory,
+                disk,
+                cache,
+                index,
+                revalidate,
+                extensions,
+                deadline,
+                profile,
+            )
+            settings |= {
+                "rank": ranks.rank,
+                "ranks": ranks.count,
+                "order": kind,
+                "seed": self.seed,
+                "pad": "repeat" if pad == "none" else pad,
+                "epochs": None if given_lists else last_epoch,
+                "batch_size": unit,
+                "drop_last": self.drop_last,
+                "given_lists": given_lists,
+                "transform": compiled,
+                "threads": self.num_workers if compiled is not None else 0,
+                "skip_bad_samples": on_error == "skip",
+            }
+            pins = self._feed is not None or self.pin_memory
+            if compiled is not None and compiled.fixed and pins:
+                settings["make_tensor"] = pinned_memory
+                if self._feed is not None:
+                    self._feed.reserve(pinned_memory, compiled, unit)
+            core, give_back = open_engine(settings, ranks, cache, joining)
+            own = order_sampler(core.samples, kind, self.seed, ranks, pad, self._iteration)
+        self._core = core
+        # Whether C++ gathers rows.
+        self._rows = isinstance(core, ListCore) and isinstance(core.maker, RowMaker)
+        self._changes = Changes()
+        self._watch(chosen, transform, copied=workers == "process")
+        self._give_back = weakref.finalize(self, give_back)
+        if self._feed is not None:
+            self._feed.name_of = core.name_of
+        self._lists = ReadingLists(
+            own,
+            sampler,
+            batch_sampler,
+            unit,
+            self.drop_last,
+            None if samples.makes_itself else own.samples,
+            samples.stream,
+        )
+        # Whether random numbers of samples or batches may follow from the seed.
+        self._uses_seed = (
+            self._random
+            or (maker is not None and (maker.random or workers == "process"))
+            or (batch_transform is not None and takes_generator(batch_transform))
+            or (samples.makes_itself and not self._rows)
+        )
+        self._delivery = Delivery(
+            core,
+            self._lists,
+            BatchMaker(samples, chain, compiled, collate_fn, self._single, bool(return_index)),
+            self._pipeline,
+            self._feed,
+            batch_transform,
+            self.pin_memory,
+            ranks,
+            self.seed,
+            last_epoch,
+        )
+        self._seed_is_fresh = generator is not None
+        self._stream_length: int | None = None  # as the loop was told
+        self._latest: Run | None = None  # the iteration that was started last
+        self._failed_batches = 0
+        self._delivered = 0  # batches that loops got
+        self._prepared: Prepared | None = None  # by Accelerate
+        self._waits = WaitWatch()
+        self._witness = Witness(
+            core,
+            self._delivery,
+            self._waits,
+            self._pipeline,
+            self.num_workers,
+            workers == "thread",
+            self._feed,
+        )
+        self._notices = Notices()
+        self._name = samples.folder or type(dataset).__name__
+        self._log = RunLog(record, self._about(last_epoch))
+        if isinstance(core, _core.LoaderCore) and samples.folder is not None:
+            one = OneSample(chosen.chain, maker, samples.target_transform)
+            dataset = FolderDataset(
+                samples.folder,
+                os.fsdecode(core.root),
+                core.index,
+                one,
+                transform,
+                samples.target_transform,
+                image_type,
+            )
+        self._keep_arguments(given | {"dataset": dataset}, own)
+        _open.add(self)
+        lead_past(DataLoader)
+
+    def _watch(self, chosen: Chosen, transform: Any, copied: bool) -> None:
+        """Remember what was read of the data set and of the transform. What is called as it is, in
+        this process, may change."""
+        samples, changes = self._samples, self._changes
+        translated = not samples.makes_itself and not chosen.python
+        if samples.called:
+            if self._rows or self.num_workers > 0:
+                watch_dataset(changes, samples.dataset, copied=not self._rows)
+        elif samples.folder is None and not samples.stream:
+            watch_dataset(changes, samples.dataset, translated)
+        if transform is not None and (translated or copied):
+            changes.watch("the transform", lambda: look_of(transform))
+        elif chosen.python and copied:
+            changes.watch("the transform", lambda: look_of(samples.transform))
+
+    def _keep_arguments(self, given: dict[str, Any], own: OrderSampler) -> None:
+        """What trainers look at, and make a loader from again."""
+        context = given.pop("multiprocessing_context")
+        self._context = context_of(context) if isinstance(context, str) else context
+        for name in ("seed", "num_workers", "prefetch_factor", "pin_memory", "batch_size"):
+            del given[name]  # set already, as they were understood
+        given["sampler"] = given["sampler"] if given["sampler"] is not None else own
+        if given["batch_sampler"] is None:
+            given["batch_sampler"] = batches_by(
+                given["sampler"], self.batch_size, bool(given["drop_last"])
+            )
+        usual = default_convert if self._single else default_collate
+        given["collate_fn"] = given["collate_fn"] or usual
+        given["persistent_workers"] = True
+        self.__dict__.update(given)
+        self._iterator = None  # as torch's loader has it
+        self._initialized = True
+
+    # How the loop sees it.
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and getattr(self, "_initialized", False):
+            raise ValueError(
+                f"{name} cannot be set after the {type(self).__name__} is made: make a new one"
+            )
+        if name == "worker_init_fn" and isinstance(self._core, ListCore | StreamCore):
+            self._core.set_init_fn(value)
+        object.__setattr__(self, name, value)
+
+    @property
+    def multiprocessing_context(self) -> Any:
+        """How worker processes are started: a context of multiprocessing, or None."""
+        return self._context
+
+    @property
+    def use_stateful_dataloader(self) -> bool:
+        """Whether Accelerate keeps the state in its checkpoints: if one is good for all ranks."""
+        return not self._samples.stream or self._ranks.count == 1
+
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """Accelerate keeps a loader as it is that says so, and says so to what it has prepared."""
+        return True
+
+    @_is_accelerate_prepared.setter
+    def _is_accelerate_prepared(self, value: bool) -> None:
+        if self._prepared is None:
+            adopt(self)
+        lead_past(DataLoader)
+
+    def __len__(self) -> int:
+        if not self._samples.stream:
+            return len(self._lists)
+        length = self._stream_length = len(self._samples.dataset)
+        return batches_of(length, self._lists.batch_size, self.drop_last)
+
+    def __iter__(self) -> LoaderIterator:
+        lead_past(DataLoader)
+        return self._iterate()
+
+    def _iterate(self, skip: int = 0) -> LoaderIterator:
+        """An iteration that leaves so many batches out."""
+        return LoaderIterator(self, skip)
+
+    def _check_beginning(self) -> None:
+        """Whether an iteration can begin."""
+        self._changes.refuse()
+        if self._lists.sampler is None:
+            self._samples.check_count()
+        if self.timeout and self._samples.makes_itself and self.num_workers == 0 and not self._rows:
+            raise ValueError(
+                f"timeout={self.timeout:g} is for worker processes: nobody can end a call in the "
+                "loop's own process; give num_workers from 1 on, or timeout=0"
+            )
+
+    def _draw_as_torch(self) -> None:
+        """torch's DataLoader draws a seed for its workers when an iteration begins. A sampler that
+        uses the same generator has the same order only if that is drawn here, too. What goes on in
+        the middle of an epoch puts generators back to where they were."""
+        if self._lists.sampler is None or self._iteration.upcoming.consumed > 0 or not HAVE_TORCH:
+            return
+        if self._seed_is_fresh:  # drawn from the generator when the loader was made
+            self._seed_is_fresh = False
+            return
+        import torch
+
+        seed_of(None, torch.default_generator if self.generator is None else self.generator)
+
+    def set_epoch(self, epoch: SupportsIndex) -> None:
+        """The next iteration is of this epoch."""
+        number = whole("epoch", epoch)
+        self._iteration.set_epoch(number)
+        self._lists.set_epoch(number)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise TypeError(
+            "a foreload.DataLoader cannot be pickled or copied: it has threads or processes of its "
+            "own; make a loader where it is used, and send state_dict() for its place"
+        )
+
+    # What a checkpoint keeps.
+
+    def _identity(self) -> Identity:
+        order = self._lists.order
+        kind = order.kind if self._lists.sampler is None else "sampler"
+        seeded = self._uses_seed or order.kind != "sequential"
+        fingerprint = self._check_usable().fingerprint
+        counted = kind != "sampler" and not self._samples.stream
+        return Identity(fingerprint, order.samples, kind, self.seed if seeded else None, counted)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the iteration is that was started last: a small dict for a checkpoint. It is the
+        same on every rank, unless there is a sampler that gives each rank a list of its own."""
+        return self._state_at(self._iteration.place, self._latest if self._running else None)
+
+    @property
+    def _running(self) -> bool:
+        return not self._iteration.fresh
+
+    def _state_at(self, place: Place, run: Run | None) -> dict[str, Any]:
+        """The state at a place of an iteration; None: before one begins."""
+        note = self._lists.upcoming_note() if run is None else run.reading.note
+        state = write_state(self._identity(), place, note)
+        if isinstance(self._core, StreamCore):
+            state["stream"] = self._core.state()
+        elif self._samples.called and has_state(self._samples.dataset):
+            if self.num_workers > 0:
+                raise ValueError(
+                    f"{self._name} has a state of its own (state_dict), of which each worker "
+                    "process has another one: give num_workers=0, or let samples depend on their "
+                    "index alone"
+                )
+            state["data"] = self._samples.dataset.state_dict()
+        if self._feed is not None and self._feed.decoding is not None:
+            state["gpu_share"] = self._feed.decoding.share
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next iteration goes on where the state was taken, on any number of ranks."""
+        lead_past_counting(DataLoader)
+        place = read_state(self._identity(), state)
+        share = state.get("gpu_share", 0)
+        if self._feed is not None and self._feed.decoding is not None:
+            self._feed.decoding.share = share
+            self._delivery.forget()  # what was decoded ahead went by another share
+        elif share:
+            warnings.warn(
+                f"the state was written by a run in which the GPU decoded {share} of 256 samples; "
+                "images will differ by a few levels: give decoder='hybrid' to go on as before",
+                stacklevel=2,
+            )
+        if isinstance(self._core, StreamCore):
+            self._core.load(state["stream"])
+            self._delivery.forget()
+        if "data" in state and has_state(self._samples.dataset):
+            self._samples.dataset.load_state_dict(state["data"])
+        self._lists.load_note(state.get("sampler"))
+        self._iteration.load(place)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write state_dict() to a file, whole or not at all."""
+        file = output_file("save()", path)
+        save_state(file, self.state_dict())
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """load_state_dict() of a file that save() wrote."""
+        self.load_state_dict(load_state(path_of(path)))
+
+    # What happened.
+
+    def stats(self) -> dict[str, Any]:
+        """Where bytes came from and where time went, over the whole run, with the verdict on it."""
+        core = self._check_usable()
+        place = self._iteration.place
+        found: dict[str, Any] = json.loads(core.stats_json())
+        found |= json.loads(core.start_json())
+        found |= {"epoch": place.epoch, "consumed": place.consumed, "threads": self.num_workers}
+        found["delivered"], found["failed_batches"] = self._delivered, self._failed_batches
+        if self._pipeline is not None:
+            found["transform_seconds"] = self._pipeline.seconds
+        if self._pipeline is not None or self._feed is not None:
+            found["skipped"] = found.get("skipped", 0) + self._witness.skipped
+            found["skipped_names"] = found.get("skipped_names", []) + self._witness.skipped_names()
+        if self._feed is not None:
+            found["device"] = self._feed.stats()
+        found["verdict"] = judge(self._witness.run())
+        return found
+
+    def epoch_stats(self) -> dict[str, Any]:
+        """The current epoch as far as it has come, or the last one after its end; times are those
+        of the loop's thread."""
+        core = self._check_usable()
+        ran_on = self._feed is not None and self._feed.ran_on
+        found = self._log.uncounted()
+        found |= json.loads(self._delivery.engine.ended if ran_on else core.epoch_json())
+        found["seconds"] = self._waits.seconds
+        found["wait_fraction"] = self._waits.fraction
+        found["batch_wait_ms"] = self._waits.batch_wait_ms()
+        found["verdict"] = judge(self._witness.epoch())
+        return found
+
+    def _tell(self, stacklevel: int) -> None:
+        """At the end of an epoch: warn of what a loop should know and was not told yet."""
+        figures = self._witness.epoch()
+        self._notices.waiting(figures, judge(figures), stacklevel)
+        self._notices.losses(self._witness.run(), stacklevel)
+
+    def report(
+        self, path: str | os.PathLike[str], beside: Sequence[str | os.PathLike[str]] = ()
+    ) -> None:
+        """Write a page about the run so far; needs matplotlib. docs/report.md says what it shows.
+
+        Args:
+            path: The page, like "page.html".
+            beside: Run files to compare with, those of `foreload.record()` for instance.
+        """
+        file = output_file("report()", path)
+        from foreload.report import write_page
+
+        write_page(file, self._log.text(self), "this run", beside)
+
+    def _about(self, epochs: int | None) -> dict[str, Any]:
+        """The first line of a run file."""
+        core = self._check_usable()
+        return {
+            "made_by": "foreload.DataLoader",
+            "dataset": self._name,
+            "samples": core.samples,
+            "bytes": core.bytes,
+            "seed": self.seed,
+            "batch_size": self._lists.batch_size,
+            "epochs": epochs,
+            "rank": self._ranks.rank,
+            "ranks": self._ranks.count,
+            "threads": self.num_workers,
+            "tiers": json.loads(core.start_json()).get("tiers", []),
+        }
+
+    def __repr__(self) -> str:
+        if self._core is None:
+            return "<foreload.DataLoader: closed>"
+        lists = self._lists
+        name = self._name
+        order = "in the order of a sampler" if lists.sampler is not None else "in order"
+        if lists.sampler is None and lists.order.kind != "sequential":
+            order = f"shuffled with seed {self.seed}"
+        start = json.loads(self._core.start_json())
+        listing = f"{start['listing']['text']}; " if "listing" in start else ""
+        tiers = ", ".join(
+            f"{_core.format_bytes(tier['bytes'])} {tier['folder'] or 'memory'}"
+            + (f" ({tier['budget_from']})" if tier["budget_from"] else "")
+            for tier in start.get("tiers", [])
+            if tier["bytes"] > 0
+        )
+        place = self._iteration.place
+        ranks = self._ranks
+        who = "worker processes" if self._samples.makes_itself else "threads"
+        count = "a stream" if self._samples.stream else f"{lists.order.samples:,} samples"
+        return (
+            f"<foreload.DataLoader: {name}, {count} in batches of "
+            f"{lists.batch_size}, {order}, rank {ranks.rank} of {ranks.count}, "
+            f"{self.num_workers} {who}, {'kept in ' + tiers if tiers else 'nothing kept'}; "
+            f"{listing}"
+            f"epoch {place.epoch}, {place.consumed:,} consumed>"
+        )
+
+    def close(self) -> None:
+        """End its threads. The loader cannot be used after that; its batches can. Any thread may
+        call it: one that is inside next() gets a RuntimeError."""
+        core, self._core = self._core, None
+        if core is None or os.getpid() != self._process or not self._closing.acquire(False):
+            return
+        self._delivery.wake()
+        self._end(0.0 if self._inside == threading.get_ident() else _PATIENCE)
+
+    def _end(self, patience: float) -> None:
+        """End what it consists of, once it is closed, if nobody is inside. Otherwise whoever is
+        does that on the way out: a data set may take any time for a sample."""
+        if not self._lock.acquire(timeout=patience):
+            return
+        try:
+            if not self._ended:
+                self._ended = True
+                self._delivery.close()
+                self._log.close()
+                self._give_back()
+        finally:
+            self._lock.release()
+
+    def _check_usable(self) -> Core:
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "this DataLoader was made before fork(), so its threads do not exist in this "
+                "process: make a loader in each process"
+            )
+        if self._core is None:
+            raise RuntimeError("this DataLoader is closed: make a new one")
+        return self._core
+
+
+# Names of arguments that are part of how a loader was made.
+_FIXED = frozenset(inspect.signature(DataLoader.__init__).parameters) - {"self", *_FREE}
