@@ -354,11 +354,12 @@ class Counted final : public Rendezvous {
   std::atomic<size_t>& bytes_;
 };
 
+constexpr uint32_t kSix = 6;
+
 // Six ranks exchange; rank 5 gets what rank 0 has for all from rank 1, which `passes_on` or does
 // something else after it has given its value. Gives the bytes that rank 0 sent to rank 5.
 size_t sent_to_rank_5(milliseconds timeout,
                       const std::function<void(std::shared_ptr<Rendezvous>&)>& passes_on) {
-  constexpr uint32_t kSix = 6;
   const uint16_t port = free_port();
   const auto zero = relayed(port, 0, kSix);
   std::atomic<size_t> bytes = 0;
@@ -375,7 +376,7 @@ size_t sent_to_rank_5(milliseconds timeout,
   } else {
     threads.emplace_back([&] { expect_values(*one, 1); });
   }
-  for (const uint32_t r : {2, 3, 4})
+  for (const uint32_t r : {2u, 3u, 4u})
     threads.emplace_back([&, r] { expect_values(*relayed(port, r, kSix), r); });
   threads.emplace_back([&] {
     const auto counted =
