@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What it costs ranks to tell each other what their disks hold: all of them as threads of this
-// process that meet at a TCP port, with a data set whose samples are spread over their disks.
+// What it costs ranks to start: all of them as threads of this process that meet at a TCP port and
+// tell each other what they do in a job, with a data set whose samples are spread over their disks.
+// Once with everything from rank 0, once with ranks that pass it on; who sends how many bytes is
+// counted where they arrive, with the frames around them.
 //
-//   joining_bench [RANKS [SAMPLES]]
+//   joining_bench [RANKS [SAMPLES]]     no samples: the disks are empty
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -18,7 +22,9 @@
 
 #include "foreload/base/random.h"
 #include "foreload/loader/held_text.h"
+#include "foreload/peers/relay_tree.h"
 #include "foreload/peers/rendezvous.h"
+#include "foreload/peers/rendezvous_frames.h"
 
 namespace foreload {
 namespace {
@@ -42,29 +48,107 @@ uint16_t free_port() {
   return ntohs(address.sin_port);
 }
 
-// Counts what passes between a rank and the rendezvous.
+struct Traffic {
+  explicit Traffic(uint32_t ranks) : sent(ranks) {}
+  std::atomic<uint64_t> questions = 0;
+  std::vector<std::atomic<uint64_t>> sent;  // bytes, by rank
+};
+
+// What a rank gets from another, and puts there.
 class Counted final : public Rendezvous {
  public:
-  Counted(std::unique_ptr<Rendezvous> inner, std::atomic<uint64_t>& calls,
-          std::atomic<uint64_t>& bytes)
-      : inner_(std::move(inner)), calls_(calls), bytes_(bytes) {}
+  Counted(std::shared_ptr<Rendezvous> inner, Traffic& traffic, uint32_t rank, uint32_t other)
+      : inner_(std::move(inner)), traffic_(traffic), rank_(rank), other_(other) {}
   Result<void> put(const std::string& key, const std::string& value) override {
-    ++calls_;
-    bytes_ += value.size();
+    count(key, rank_ == other_ ? 0 : value.size(), 0);
     return inner_->put(key, value);
   }
   Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) override {
-    ++calls_;
     auto value = inner_->get(key, timeout);
-    if (value) bytes_ += value->size();
+    count(key, 0, value ? value->size() : 0);
     return value;
   }
 
  private:
-  const std::unique_ptr<Rendezvous> inner_;
-  std::atomic<uint64_t>& calls_;
-  std::atomic<uint64_t>& bytes_;
+  void count(const std::string& key, size_t put, size_t got) {
+    if (rank_ == other_) return;
+    ++traffic_.questions;
+    traffic_.sent[rank_] += sizeof(peers::FrameStart) + key.size() + put;
+    traffic_.sent[other_] += sizeof(peers::FrameStart) + key.size() + got;
+  }
+
+  const std::shared_ptr<Rendezvous> inner_;
+  Traffic& traffic_;
+  const uint32_t rank_;
+  const uint32_t other_;
 };
+
+// A rendezvous with relays, of which what comes from the rank above is counted too.
+class CountedRelays final : public Rendezvous {
+ public:
+  CountedRelays(std::shared_ptr<Rendezvous> inner, Traffic& traffic, uint32_t rank)
+      : inner_(std::move(inner)) {
+    if (auto from = inner_->above())
+      above_ = std::make_shared<Counted>(std::move(from), traffic, rank, peers::rank_above(rank));
+  }
+  Result<void> put(const std::string& key, const std::string& value) override {
+    return inner_->put(key, value);
+  }
+  Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) override {
+    return inner_->get(key, timeout);
+  }
+  std::shared_ptr<Rendezvous> above() override { return above_; }
+  std::shared_ptr<Rendezvous> below() override { return inner_->below(); }
+
+ private:
+  const std::shared_ptr<Rendezvous> inner_;
+  std::shared_ptr<Rendezvous> above_;
+};
+
+// What a rank says in each exchange, beside what its disks hold: as long as in a job over UCX.
+const std::vector<std::pair<std::string, size_t>> kExchanges{
+    {"facts", 200}, {"host", 80}, {"plan", 32}, {"ucx address", 250}};
+
+// False if a rank failed.
+bool meet(uint32_t ranks, const std::vector<std::string>& held, bool relays) {
+  const uint16_t port = free_port();
+  Traffic traffic(ranks);
+  std::atomic<uint32_t> failed = 0;
+  const auto join = [&](uint32_t rank) -> Result<void> {
+    FORELOAD_TRY(std::shared_ptr<Rendezvous> place,
+                 tcp_rendezvous("127.0.0.1", port, rank, kPatience));
+    place = std::make_shared<Counted>(std::move(place), traffic, rank, 0);
+    if (relays)
+      place = std::make_shared<CountedRelays>(with_relays(place, rank, ranks, "127.0.0.1"), traffic,
+                                              rank);
+    for (const auto& [subject, bytes] : kExchanges) {
+      const std::string told = std::string(bytes, 'x') + (subject == "facts" ? held[rank] : "");
+      FORELOAD_TRY(const auto all, exchange(*place, subject, rank, ranks, told, kPatience));
+      if (all.back().size() < bytes) return fail(ErrorKind::corrupt, "another value");
+    }
+    return check_in(*place, "end", rank, ranks, kPatience);
+  };
+  const auto begin = Clock::now();
+  std::vector<std::jthread> threads;
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      if (const auto joined = join(rank); !joined && failed++ == 0)
+        fmt::print(stderr, "rank {}: {}\n", rank, joined.error().message);
+    });
+  threads.clear();
+  uint64_t sum = 0, most = 0;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    sum += traffic.sent[rank];
+    if (rank > 0) most = std::max<uint64_t>(most, traffic.sent[rank]);
+  }
+  fmt::print(
+      "{}: {:.1f} MB in all, {:.2f} MB from rank 0, at most {:.2f} MB from another; {} "
+      "questions, {:.2f} s\n",
+      relays ? "passed on  " : "from rank 0", static_cast<double>(sum) / 1e6,
+      static_cast<double>(traffic.sent[0]) / 1e6, static_cast<double>(most) / 1e6,
+      traffic.questions.load(), since(begin));
+  return failed == 0;
+}
 
 int run(uint32_t ranks, uint64_t samples) {
   std::vector<std::vector<Held>> held(ranks);
@@ -72,45 +156,19 @@ int run(uint32_t ranks, uint64_t samples) {
     const auto owner = static_cast<uint32_t>(mix64(sample) % ranks);
     held[owner].push_back({sample, owner, 1});
   }
-  const uint16_t port = free_port();
-  std::atomic<uint64_t> calls = 0, bytes = 0;
-  std::atomic<uint32_t> failed = 0;
-  uint64_t told = 0;
-  double decoding = 0;
-  auto meet = [&](uint32_t rank) {
-    auto place = tcp_rendezvous("127.0.0.1", port, rank, kPatience);
-    if (!place) {
-      ++failed;
-      return;
-    }
-    Counted counted(std::move(*place), calls, bytes);
-    const auto texts = exchange(counted, "facts", rank, ranks, held_text(held[rank], 2), kPatience);
-    if (!texts || !check_in(counted, "end", rank, ranks, kPatience)) {
-      ++failed;
-      return;
-    }
-    if (rank != ranks - 1) return;  // every rank decodes, but not all in one memory
-    const auto begin = Clock::now();
-    std::vector<Held> all;
-    for (uint32_t other = 0; other < ranks; ++other) {
-      told += (*texts)[other].size();
-      if (!read_held_text((*texts)[other], other, 2, samples, all)) ++failed;
-    }
-    if (all.size() != samples) ++failed;
-    decoding = since(begin);
-  };
+  std::vector<std::string> texts;
+  size_t bytes = 0;
+  for (const auto& of_rank : held) bytes += texts.emplace_back(held_text(of_rank, 2)).size();
   const auto begin = Clock::now();
-  std::vector<std::jthread> threads;
-  for (uint32_t rank = 0; rank < ranks; ++rank) threads.emplace_back(meet, rank);
-  threads.clear();
-  fmt::print(
-      "{} ranks, {} samples: {:.2f} s in all; {:.2f} MB tell everything ({:.1f} bits a sample), "
-      "decoded in {:.2f} s; {} questions, {:.0f} MB through the rendezvous\n",
-      ranks, samples, since(begin), static_cast<double>(told) / 1e6,
-      8.0 * static_cast<double>(told) / static_cast<double>(samples), decoding, calls.load(),
-      static_cast<double>(bytes) / 1e6);
-  if (failed > 0) fmt::print(stderr, "{} ranks failed\n", failed.load());
-  return failed > 0 ? 1 : 0;
+  std::vector<Held> all;
+  bool right = true;
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    right = read_held_text(texts[rank], rank, 2, samples, all) && right;
+  fmt::print("{} ranks, {} samples: {:.2f} MB tell what the disks hold, decoded in {:.2f} s\n",
+             ranks, samples, static_cast<double>(bytes) / 1e6, since(begin));
+  right = right && all.size() == samples;
+  for (const bool relays : {false, true}) right = meet(ranks, texts, relays) && right;
+  return right ? 0 : 1;
 }
 
 }  // namespace
@@ -119,5 +177,9 @@ int run(uint32_t ranks, uint64_t samples) {
 int main(int count, char** arguments) {
   const auto ranks = static_cast<uint32_t>(count > 1 ? std::atoi(arguments[1]) : 1024);
   const auto samples = static_cast<uint64_t>(count > 2 ? std::atoll(arguments[2]) : 1'281'167);
+  rlimit files{};  // every rank has some connections
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
   return foreload::run(ranks, samples);
 }

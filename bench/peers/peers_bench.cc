@@ -96,7 +96,7 @@ Figures ask(const TransportSettings& settings, const Options& options) {
   std::atomic<bool> asking = true;
   Transport* transport = nullptr;
   const auto request = [&](uint64_t number) {
-    const auto header = encode(wire::Request{number, number, 1000});
+    const auto header = encode(wire::Request{number, number});
     transport->send(1, {number, header, {}, nullptr});
   };
   TransportCalls calls;

@@ -28,13 +28,15 @@ if(NOT FORELOAD_SANITIZE)
   list(TRANSFORM ucx_sources REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/foreload/peers/ucx/\\1.cc")
   add_library(peers_foreign_module MODULE ${ucx_sources}
     ${PROJECT_SOURCE_DIR}/src/foreload/peers/border.cc ${PROJECT_SOURCE_DIR}/src/foreload/peers/rendezvous.cc
-    ${PROJECT_SOURCE_DIR}/src/foreload/peers/shared_library.cc)
+    ${PROJECT_SOURCE_DIR}/src/foreload/peers/shared_library.cc
+    ${PROJECT_SOURCE_DIR}/src/foreload/base/hash.cc)
   target_include_directories(peers_foreign_module PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_include_directories(peers_foreign_module SYSTEM PRIVATE ${FORELOAD_UCX_INCLUDE}
                                                                  ${FORELOAD_OPENSSL_INCLUDE})
   target_compile_definitions(peers_foreign_module
     PRIVATE _GLIBCXX_USE_CXX11_ABI=0 FORELOAD_VERSION="${PROJECT_VERSION}")
-  target_link_libraries(peers_foreign_module PRIVATE fmt::fmt-header-only tl::expected foreload_flags)
+  target_link_libraries(peers_foreign_module PRIVATE fmt::fmt-header-only tl::expected foreload_xxhash
+                                                      foreload_flags)
   target_link_options(peers_foreign_module PRIVATE -static-libstdc++ -static-libgcc
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/foreload/peers/component.map)
   set_target_properties(peers_foreign_module PROPERTIES OUTPUT_NAME foreload_ucx

@@ -119,6 +119,11 @@ int meet() {
     for (uint32_t r = 0; r < settings.ranks; ++r)
       if ((*values)[r] != std::string(100'000 + r, static_cast<char>('a' + r)))
         return failed("another value");
+    // Rank 5 is below rank 1.
+    if (settings.rank == 1 && !rendezvous.below()->put("word", "passed on"))
+      return failed("cannot pass on");
+    if (settings.rank == 5 && rendezvous.above()->get("word", patience).value_or("") != "passed on")
+      return failed("nothing was passed on");
     const auto signs = check_in(rendezvous, "sign", settings.rank, settings.ranks, patience);
     if (!signs) return failed(signs.error().message);
   }

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -47,7 +48,8 @@ class TemporaryFolder {
 };
 
 // The kinds, each as a function that gives a rank its object.
-using Open = std::function<std::unique_ptr<Rendezvous>(uint32_t rank)>;
+using Open = std::function<std::shared_ptr<Rendezvous>(uint32_t rank)>;
+constexpr uint32_t kRanks = 16;
 struct RendezvousKind {
   std::string name;
   std::function<Open()> make;
@@ -62,6 +64,11 @@ template <class T>
 T taken(Result<T> result) {
   EXPECT_TRUE(result) << (result ? "" : result.error().message);
   return result ? std::move(*result) : T{};
+}
+
+std::shared_ptr<Rendezvous> relayed(uint16_t port, uint32_t rank, uint32_t ranks) {
+  return with_relays(taken(tcp_rendezvous("127.0.0.1", port, rank, kPatience)), rank, ranks,
+                     "127.0.0.1");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -79,6 +86,13 @@ INSTANTIATE_TEST_SUITE_P(
                                      return Open([port](uint32_t rank) {
                                        return taken(
                                            tcp_rendezvous("127.0.0.1", port, rank, kPatience));
+                                     });
+                                   }},
+                    RendezvousKind{"TcpWithRelays",
+                                   [] {
+                                     const uint16_t port = free_port();
+                                     return Open([port](uint32_t rank) {
+                                       return relayed(port, rank, kRanks);
                                      });
                                    }}),
     [](const auto& kind) { return kind.param.name; });
@@ -152,17 +166,20 @@ TEST_P(RendezvousConformance, TooLongIsRefused) {
   }
 }
 
+std::string value_of(uint32_t rank) {
+  return std::string(500, 'v') + std::to_string(rank);
+}
+
 TEST_P(RendezvousConformance, SixteenRanksExchange) {
-  constexpr uint32_t kRanks = 16;
   const auto zero = open_(0);
   std::vector<std::jthread> threads;
   for (uint32_t r = 0; r < kRanks; ++r) {
     threads.emplace_back([&, r] {
       const auto own = r == 0 ? nullptr : open_(r);
-      const auto values = taken(exchange(r == 0 ? *zero : *own, "addresses", r, kRanks,
-                                         "value of " + std::to_string(r), kPatience));
+      const auto values =
+          taken(exchange(r == 0 ? *zero : *own, "addresses", r, kRanks, value_of(r), kPatience));
       ASSERT_EQ(values.size(), kRanks);
-      for (uint32_t i = 0; i < kRanks; ++i) EXPECT_EQ(values[i], "value of " + std::to_string(i));
+      for (uint32_t i = 0; i < kRanks; ++i) EXPECT_EQ(values[i], value_of(i));
     });
   }
   threads.clear();
@@ -316,6 +333,94 @@ TEST(TcpRendezvous, ManyWaitForOneLongValue) {
   for (uint32_t r = 4; r <= 32; r += 4) clients[r - 1].join();
   ASSERT_TRUE(server->put("all", value));
   clients.clear();
+}
+
+// Counts what a rank gets from rank 0.
+class Counted final : public Rendezvous {
+ public:
+  Counted(std::shared_ptr<Rendezvous> inner, std::atomic<size_t>& bytes)
+      : inner_(std::move(inner)), bytes_(bytes) {}
+  Result<void> put(const std::string& key, const std::string& value) override {
+    return inner_->put(key, value);
+  }
+  Result<std::string> get(const std::string& key, milliseconds timeout) override {
+    auto got = inner_->get(key, timeout);
+    if (got) bytes_ += got->size();
+    return got;
+  }
+
+ private:
+  const std::shared_ptr<Rendezvous> inner_;
+  std::atomic<size_t>& bytes_;
+};
+
+constexpr uint32_t kSix = 6;
+
+// Six ranks exchange; rank 5 gets what rank 0 has for all from rank 1, which `passes_on` or does
+// something else after it has given its value. Gives the bytes that rank 0 sent to rank 5.
+size_t sent_to_rank_5(milliseconds timeout,
+                      const std::function<void(std::shared_ptr<Rendezvous>&)>& passes_on) {
+  const uint16_t port = free_port();
+  const auto zero = relayed(port, 0, kSix);
+  std::atomic<size_t> bytes = 0;
+  const auto expect_values = [timeout](Rendezvous& own, uint32_t rank) {
+    const auto values = taken(exchange(own, "facts", rank, kSix, value_of(rank), timeout));
+    ASSERT_EQ(values.size(), kSix);
+    for (uint32_t r = 0; r < kSix; ++r) EXPECT_EQ(values[r], value_of(r));
+  };
+  std::vector<std::jthread> threads;
+  auto one = relayed(port, 1, kSix);
+  if (passes_on) {
+    EXPECT_TRUE(put_in_pieces(*one, "facts/1", value_of(1)));
+    passes_on(one);
+  } else {
+    threads.emplace_back([&] { expect_values(*one, 1); });
+  }
+  for (const uint32_t r : {2u, 3u, 4u})
+    threads.emplace_back([&, r] { expect_values(*relayed(port, r, kSix), r); });
+  threads.emplace_back([&] {
+    const auto counted =
+        std::make_shared<Counted>(taken(tcp_rendezvous("127.0.0.1", port, 5, kPatience)), bytes);
+    expect_values(*with_relays(counted, 5, kSix, "127.0.0.1"), 5);
+  });
+  expect_values(*zero, 0);
+  threads.clear();
+  return bytes;
+}
+
+TEST(Relays, LongAnswersComeFromTheRankAbove) {
+  EXPECT_LT(sent_to_rank_5(kPatience, {}), 100u);
+}
+
+TEST(Relays, ARankAboveThatIsGoneIsNotWaitedFor) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_GT(sent_to_rank_5(10 * kPatience, [](auto& one) { one.reset(); }), 3000u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience);
+}
+
+TEST(Relays, ARankAboveThatSaysNothingIsWaitedForAWhile) {
+  EXPECT_GT(sent_to_rank_5(milliseconds(5000), [](auto&) {}), 3000u);
+}
+
+TEST(Relays, WrongBytesOfTheRankAboveAreNotTaken) {
+  EXPECT_GT(sent_to_rank_5(kPatience,
+                           [](auto& one) {
+                             EXPECT_TRUE(put_in_pieces(*one->below(), "facts/all/long", "+1:x"));
+                           }),
+            3000u);
+}
+
+TEST(Relays, OthersMayOnlyRead) {
+  const uint16_t port = free_port();
+  const auto zero = relayed(port, 0, 6);
+  const auto one = relayed(port, 1, 6);
+  const auto address = taken(zero->get("relay/1", kPatience));
+  ASSERT_TRUE(address.starts_with("127.0.0.1 ")) << address;
+  const auto stranger = taken(tcp_rendezvous(
+      "127.0.0.1", static_cast<uint16_t>(std::stoi(address.substr(10))), 1, kPatience));
+  EXPECT_FALSE(stranger->put("key", "value"));
+  ASSERT_TRUE(one->below()->put("key", "other"));
+  EXPECT_EQ(taken(stranger->get("key", kPatience)), "other");
 }
 
 int connected_to(uint16_t port) {

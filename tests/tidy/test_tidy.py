@@ -83,16 +83,13 @@ def without_comments(cpp: str) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    planned: bool
     may_use: frozenset[str]
 
 
 def parts_table(readme: str) -> dict[str, Part]:
-    rows = re.findall(r"^\| *([a-z_]+) *\|(.*)\|([^|]*)\|$", readme, re.MULTILINE)
+    rows = re.findall(r"^\| *([a-z_]+) *\|.*\|([^|]*)\|$", readme, re.MULTILINE)
     return {
-        name: Part("*planned*" in owns, frozenset(re.findall(r"[a-z_]+", uses)))
-        for name, owns, uses in rows
-        if name != "part"
+        name: Part(frozenset(re.findall(r"[a-z_]+", uses))) for name, uses in rows if name != "part"
     }
 
 
@@ -113,13 +110,10 @@ def wrong_table(parts: dict[str, Part]) -> list[str]:
 
 
 def wrong_folders(parts: dict[str, Part], folders: set[str]) -> list[str]:
-    built = {name for name, part in parts.items() if not part.planned}
     return [
-        f"src/foreload/{name}: in the table but no folder" for name in sorted(built - folders)
-    ] + [
-        f"src/foreload/{name}: " + ("still marked planned" if name in parts else "not in the table")
-        for name in sorted(folders - built)
-    ]
+        f"src/foreload/{name}: in the table but no folder"
+        for name in sorted(parts.keys() - folders)
+    ] + [f"src/foreload/{name}: not in the table" for name in sorted(folders - parts.keys())]
 
 
 def wrong_includes(path: Path, text: str, parts: dict[str, Part]) -> list[str]:
@@ -156,16 +150,16 @@ SAMPLE_TABLE = """
 |---|---|---|
 | base | hashing | – |
 | plan | orders | base |
-| sim | *planned*: a clock | base, plan |
+| sim | a clock | base, plan |
 """
 
 
 def test_table_is_read():
     parts = parts_table(SAMPLE_TABLE)
     assert parts == {
-        "base": Part(False, frozenset()),
-        "plan": Part(False, frozenset({"base"})),
-        "sim": Part(True, frozenset({"base", "plan"})),
+        "base": Part(frozenset()),
+        "plan": Part(frozenset({"base"})),
+        "sim": Part(frozenset({"base", "plan"})),
     }
     assert {"base", "plan", "cli"} <= the_parts().keys()
 
@@ -189,10 +183,9 @@ def test_folders():
 
 def test_folders_can_fail():
     parts = parts_table(SAMPLE_TABLE)
-    assert wrong_folders(parts, {"base", "plan"}) == []
+    assert wrong_folders(parts, {"base", "plan", "sim"}) == []
     assert wrong_folders(parts, {"base", "sim", "util"}) == [
         "src/foreload/plan: in the table but no folder",
-        "src/foreload/sim: still marked planned",
         "src/foreload/util: not in the table",
     ]
 

@@ -87,14 +87,17 @@ class TierUser {
     tier_->write(std::move(write));
     return id;
   }
-  uint64_t start_read(uint64_t sample, const std::shared_ptr<Bytes>& into, bool for_peer = false) {
+  uint64_t start_read(uint64_t sample, const std::shared_ptr<Bytes>& into, bool for_peer = false,
+                      const std::shared_ptr<uint64_t>& checksum = nullptr) {
     DiskRead read;
     read.id = next_id();
     read.sample = sample;
     read.into = into->data();
     read.size = into->size();
-    read.keeper = into;
+    read.keeper = std::make_shared<std::pair<std::shared_ptr<Bytes>, std::shared_ptr<uint64_t>>>(
+        into, checksum);
     read.for_peer = for_peer;
+    read.checksum = checksum.get();
     const uint64_t id = read.id;
     tier_->read(std::move(read));
     return id;
@@ -110,8 +113,10 @@ class TierUser {
   }
   DiskAnswer read(uint64_t sample, size_t size, uint64_t version = 1) {
     const auto into = std::make_shared<Bytes>(size);
-    const DiskAnswer answer = wait(start_read(sample, into));
+    const auto checksum = std::make_shared<uint64_t>();
+    const DiskAnswer answer = wait(start_read(sample, into, false, checksum));
     if (answer == DiskAnswer::done) {
+      EXPECT_EQ(*checksum, checksum64(*into));
       EXPECT_EQ(*into, bytes_of(sample, size, version)) << "wrong bytes of sample " << sample;
     }
     return answer;

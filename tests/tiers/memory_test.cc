@@ -47,8 +47,10 @@ TEST(MemoryTierTest, GivesBackWhatWasPut) {
   EXPECT_EQ(tier->get(1, out), Copied::miss);
   EXPECT_TRUE(put(*tier, 1, bytes));
   EXPECT_TRUE(tier->holds(1));
-  EXPECT_EQ(tier->get(1, out), Copied::hit);
+  uint64_t checksum = 0;
+  EXPECT_EQ(tier->get(1, out, &checksum), Copied::hit);
   EXPECT_EQ(out, bytes);
+  EXPECT_EQ(checksum, checksum64(bytes));
   EXPECT_EQ(tier->used(), 100u);
 }
 

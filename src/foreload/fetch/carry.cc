@@ -124,8 +124,7 @@ void Engine::carry(action::Read& a) {
   if (a.from.kind == Origin::Kind::peer) {
     pending.from = From::peer;
     ++asked_;
-    const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(a.deadline);
-    return parts_.peers->ask(a.from.number, a.request, a.sample, into, std::move(keeper), patience);
+    return parts_.peers->ask(a.from.number, a.request, a.sample, into, std::move(keeper));
   }
   if (a.from.kind == Origin::Kind::neighbour) {
     pending.from = From::same_host;

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "foreload/base/hash.h"
 #include "foreload/base/own_thread.h"
 
 namespace foreload {
@@ -260,8 +259,7 @@ void Engine::handle(message::DiskAnswered& answered) {
   }
   if (done.kind == DiskJob::Kind::read)
     return end_read(done.number, ok ? ReadEnd::ok : ReadEnd::missing);
-  const auto& memory = serving_.at(done.number).memory;
-  message::ReadForPeer read{done.number, ok, ok ? checksum64(memory->range(0)) : 0};
+  message::ReadForPeer read{done.number, ok};
   handle(read);
 }
 

@@ -256,12 +256,18 @@ class Engine {
     enum class Kind : uint8_t { read, write, serve } kind;
     uint64_t number;  // request, sample, or serving
   };
+  // A sample that a tier reads for a peer, and the checksum that the tier compared it with.
+  struct Served {
+    std::shared_ptr<Slot> memory;
+    uint64_t checksum = 0;
+    std::span<std::byte> bytes() const { return memory->range(0); }
+  };
   struct Serving {
     uint32_t rank;
     uint64_t request;
     uint64_t sample;
     uint32_t tier;
-    std::shared_ptr<Slot> memory;
+    std::shared_ptr<Served> served;
   };
   using PushKey = std::pair<uint32_t, uint64_t>;  // rank and number of a push to this rank
 

@@ -60,7 +60,6 @@ struct PeerSent {
 struct ReadForPeer {
   uint64_t serving;
   bool ok;
-  uint64_t checksum;
 };
 struct Stop {};
 }  // namespace message

@@ -45,7 +45,7 @@ class PeerLink {
   void attach(std::unique_ptr<Transport> transport) { transport_ = std::move(transport); }
 
   void ask(uint32_t rank, uint64_t request, uint64_t sample, std::span<std::byte> into,
-           std::shared_ptr<const void> keeper, std::chrono::milliseconds patience);
+           std::shared_ptr<const void> keeper);
   // The answer does not matter any more. What is arriving just now may still be written to its
   // place.
   void cancel(uint32_t rank, uint64_t request);

@@ -17,21 +17,22 @@ void Engine::carry(action::Serve& a) {
   const uint64_t size = parts_.plan->sizes()[a.sample];
   auto slot = parts_.staging->take(std::span(&size, 1));
   if (!slot) {
-    message::ReadForPeer read{number, false, 0};
+    message::ReadForPeer read{number, false};
     return handle(read);
   }
-  serving.memory = std::move(*slot);
+  serving.served = std::make_shared<Served>(Served{std::move(*slot)});
+  const auto& served = serving.served;
   EngineTier& tier = parts_.tiers[a.tier];
   if (!tier.memory) {
-    tier.disk->read({disk_job(DiskJob::Kind::serve, number), a.sample,
-                     serving.memory->range(0).data(), size, serving.memory, true});
+    tier.disk->read({disk_job(DiskJob::Kind::serve, number), a.sample, served->bytes().data(), size,
+                     served, true, &served->checksum});
     return;
   }
-  hands_->serve([inbox = parts_.inbox, memory = tier.memory.get(), number, sample = a.sample,
-                 slot = serving.memory] {
-    const bool ok = memory->get(sample, slot->range(0)) == Copied::hit;
-    inbox->post(message::ReadForPeer{number, ok, ok ? checksum64(slot->range(0)) : 0});
-  });
+  hands_->serve(
+      [inbox = parts_.inbox, memory = tier.memory.get(), number, sample = a.sample, served] {
+        const Copied copied = memory->get(sample, served->bytes(), &served->checksum);
+        inbox->post(message::ReadForPeer{number, copied == Copied::hit});
+      });
 }
 
 void Engine::handle(message::ReadForPeer& read) {
@@ -39,8 +40,8 @@ void Engine::handle(message::ReadForPeer& read) {
   const Serving& serving = found->second;
   if (read.ok) {
     parts_.peers->reply(serving.rank, serving.request, read.serving,
-                        {serving.memory->range(0), serving.memory,
-                         parts_.index->sample_version(serving.sample), read.checksum});
+                        {serving.served->bytes(), serving.served,
+                         parts_.index->sample_version(serving.sample), serving.served->checksum});
     return;  // the rest when it has left
   }
   const Serving done = std::move(found->second);

@@ -170,6 +170,12 @@ Result<std::optional<Meeting>> Meeting::arrange(const JobRanks& ranks,
     FORELOAD_TRY(const std::string job, name_of_job(place, variable));
     FORELOAD_TRY(transport.rendezvous, folder_rendezvous(place, job));
   }
+  // The others take from MPI, or from a file system, what rank 0 has for everybody.
+  if (address || settings.rendezvous)
+    transport.rendezvous = with_relays(transport.rendezvous, ranks.rank, ranks.ranks,
+                                       ranks.on_one_node() ? "127.0.0.1"
+                                       : address           ? address->host
+                                                           : variable("MASTER_ADDR"));
   return std::optional<Meeting>(std::move(meeting));
 }
 

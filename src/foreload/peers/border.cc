@@ -35,6 +35,8 @@ class OtherSidesRendezvous final : public Rendezvous {
     if (outcome == FORELOAD_OK) return std::move(value.text);
     return tl::unexpected(error_of(outcome, why));
   }
+  std::shared_ptr<Rendezvous> above() override { return take(there_.relay(there_.self, 0)); }
+  std::shared_ptr<Rendezvous> below() override { return take(there_.relay(there_.self, 1)); }
 
  private:
   const foreload_rendezvous there_;
@@ -56,6 +58,11 @@ int get_value(void* self, const char* key, int64_t timeout_ms, foreload_taker va
     value.take(value.self, found.data(), found.size());
     return {};
   });
+}
+
+foreload_rendezvous relay_of(void* self, int down) noexcept {
+  Rendezvous& own = rendezvous_of(self);
+  return give(down != 0 ? own.below() : own.above());
 }
 
 class OtherSidesTransport final : public Transport {
@@ -158,8 +165,8 @@ std::shared_ptr<const void> take(foreload_keeper keeper) {
 }
 
 foreload_rendezvous give(std::shared_ptr<Rendezvous> rendezvous) {
-  if (!rendezvous) return {nullptr, nullptr, nullptr, nullptr};
-  return {new std::shared_ptr<Rendezvous>(std::move(rendezvous)), put_value, get_value,
+  if (!rendezvous) return {};
+  return {new std::shared_ptr<Rendezvous>(std::move(rendezvous)), put_value, get_value, relay_of,
           [](void* self) noexcept { delete static_cast<std::shared_ptr<Rendezvous>*>(self); }};
 }
 

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 // Changes with every change of this file that both sides must know.
-enum { FORELOAD_BORDER = 4 };
+enum { FORELOAD_BORDER = 5 };
 
 enum foreload_outcome {
   FORELOAD_OK = 0,
@@ -82,6 +82,8 @@ struct foreload_rendezvous {
              struct foreload_taker why);
   int (*get)(void* self, const char* key, int64_t timeout_ms, struct foreload_taker value,
              struct foreload_taker why);
+  // Rendezvous::above(), or below() if `down` is not 0; a null `self`: there is none.
+  struct foreload_rendezvous (*relay)(void* self, int down);
   void (*end)(void* self);
 };
 

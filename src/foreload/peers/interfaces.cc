@@ -36,20 +36,7 @@ tl::unexpected<Error> no_way(const std::string& host, const char* why) {
 }
 
 // The own address on the way there.
-bool local_address(const addrinfo& there, sockaddr_storage& own) {
-  const int fd = ::socket(there.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  socklen_t size = sizeof own;
-  // For datagrams this only chooses the way.
-  const bool found = ::connect(fd, there.ai_addr, there.ai_addrlen) == 0 &&
-                     ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0;
-  ::close(fd);
-  return found;
-}
-
-}  // namespace
-
-Result<std::string> interface_towards(const std::string& host) {
+Result<sockaddr_storage> way_towards(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* list = nullptr;
@@ -57,17 +44,41 @@ Result<std::string> interface_towards(const std::string& host) {
     return no_way(host, ::gai_strerror(error));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> there(list, ::freeaddrinfo);
+  for (const addrinfo* address = list; address != nullptr; address = address->ai_next) {
+    const int fd = ::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    // For datagrams this only chooses the way.
+    const bool found = ::connect(fd, address->ai_addr, address->ai_addrlen) == 0 &&
+                       ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0;
+    ::close(fd);
+    if (found) return own;
+  }
+  return no_way(host, "there is no route");
+}
+
+}  // namespace
+
+Result<std::string> interface_towards(const std::string& host) {
+  FORELOAD_TRY(const sockaddr_storage own, way_towards(host));
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return no_way(host, std::strerror(errno));
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> interfaces(all, ::freeifaddrs);
-  for (const addrinfo* address = list; address != nullptr; address = address->ai_next) {
-    sockaddr_storage own{};
-    if (!local_address(*address, own)) continue;
-    for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
-      if (same_address(each->ifa_addr, own)) return std::string(each->ifa_name);
-    }
+  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+    if (same_address(each->ifa_addr, own)) return std::string(each->ifa_name);
   }
   return no_way(host, "there is no route");
+}
+
+Result<std::string> address_towards(const std::string& host) {
+  FORELOAD_TRY(const sockaddr_storage own, way_towards(host));
+  char text[NI_MAXHOST] = "";
+  if (const int error = ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), sizeof own, text,
+                                      sizeof text, nullptr, 0, NI_NUMERICHOST)) {
+    return no_way(host, ::gai_strerror(error));
+  }
+  return std::string(text);
 }
 
 }  // namespace foreload

@@ -13,5 +13,7 @@ namespace foreload {
 // "eth0"; "lo" for the host itself. Fails with `unreadable` if the host is unknown or there is no
 // way to it.
 Result<std::string> interface_towards(const std::string& host);
+// The address there, in digits. Fails in the same way.
+Result<std::string> address_towards(const std::string& host);
 
 }  // namespace foreload

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/hash.h"
+
 namespace foreload {
 namespace {
 
@@ -117,6 +119,38 @@ std::vector<uint32_t> look_who_is_missing(Rendezvous& rendezvous, const std::str
   return missing;
 }
 
+// A longer answer of rank 0 than this is passed on; everybody gets the checksum from rank 0.
+constexpr size_t kShortAnswer = 1024;
+
+std::string checksum_of(const std::string& text) {
+  return fmt::format("={:016x}", checksum64(std::as_bytes(std::span(text))));
+}
+
+Result<void> put_answer(Rendezvous& rendezvous, const std::string& key, const std::string& answer) {
+  if (answer.size() <= kShortAnswer) return put_in_pieces(rendezvous, key, answer);
+  FORELOAD_CHECK(put_in_pieces(rendezvous, key + "/long", answer));
+  return put_in_pieces(rendezvous, key, checksum_of(answer));
+}
+
+// All ranks are there once rank 0 has answered, so the rank above has the answer soon, or it is in
+// trouble: rank 0 has it too.
+Result<std::string> get_answer(Rendezvous& rendezvous, const std::string& key,
+                               std::chrono::milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  FORELOAD_TRY(std::string answer, get_in_pieces(rendezvous, key, timeout));
+  if (!answer.starts_with('=')) return answer;
+  const std::string expected = std::exchange(answer, "");
+  const std::string long_key = key + "/long";
+  if (const auto above = rendezvous.above())
+    answer = get_in_pieces(*above, long_key, std::min(timeout / 10, left_until(deadline) / 2))
+                 .value_or("");
+  if (checksum_of(answer) != expected) {
+    FORELOAD_TRY(answer, get_in_pieces(rendezvous, long_key, left_until(deadline)));
+  }
+  if (const auto below = rendezvous.below()) (void)put_in_pieces(*below, long_key, answer);
+  return answer;
+}
+
 class PartOfRendezvous final : public Rendezvous {
  public:
   PartOfRendezvous(std::shared_ptr<Rendezvous> whole, std::string prefix,
@@ -137,8 +171,14 @@ class PartOfRendezvous final : public Rendezvous {
       if (got || got.error().kind != ErrorKind::cancelled || Clock::now() >= deadline) return got;
     }
   }
+  std::shared_ptr<Rendezvous> above() override { return part(whole_->above()); }
+  std::shared_ptr<Rendezvous> below() override { return part(whole_->below()); }
 
  private:
+  std::shared_ptr<Rendezvous> part(std::shared_ptr<Rendezvous> whole) const {
+    return whole ? part_of(std::move(whole), prefix_, proceed_) : nullptr;
+  }
+
   const std::shared_ptr<Rendezvous> whole_;
   const std::string prefix_;
   const std::function<bool()> proceed_;
@@ -205,12 +245,12 @@ Result<std::vector<std::string>> exchange(Rendezvous& rendezvous, const std::str
     FORELOAD_TRY(auto values, gather(rendezvous, subject, ranks, value, timeout, missing));
     const std::string who = missing.empty() ? "" : which_ranks(missing);
     FORELOAD_CHECK(
-        put_in_pieces(rendezvous, all, missing.empty() ? "+" + join_values(values) : "-" + who));
+        put_answer(rendezvous, all, missing.empty() ? "+" + join_values(values) : "-" + who));
     if (!missing.empty()) return missing_ranks(subject, rank, ranks, timeout, who);
     return values;
   }
   FORELOAD_CHECK(put_in_pieces(rendezvous, key_of_rank(subject, rank), value));
-  auto got = get_in_pieces(rendezvous, all, timeout + kGrace);
+  auto got = get_answer(rendezvous, all, timeout + kGrace);
   if (!got) {
     if (got.error().kind != ErrorKind::cancelled) return tl::unexpected(std::move(got).error());
     const auto missing = look_who_is_missing(rendezvous, subject, ranks);

@@ -35,6 +35,10 @@ class Rendezvous {
   // Waits until the key is there; with a timeout of 0 it looks once. Fails with `cancelled` when
   // the time is over, `unreadable` if the store cannot be reached.
   virtual Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) = 0;
+  // What rank 0 puts for everybody, ranks can pass on along a tree: here they get it from the rank
+  // above them, or put it for those below. Null: there is nobody, or only the rendezvous itself.
+  virtual std::shared_ptr<Rendezvous> above() { return nullptr; }
+  virtual std::shared_ptr<Rendezvous> below() { return nullptr; }
 };
 
 // Files below `folder`/`job`. Every attempt of a job uses a new `job` name; the folder of an old
@@ -46,6 +50,12 @@ Result<std::unique_ptr<Rendezvous>> folder_rendezvous(const std::filesystem::pat
 Result<std::unique_ptr<Rendezvous>> tcp_rendezvous(const std::string& host, uint16_t port,
                                                    uint32_t rank,
                                                    std::chrono::milliseconds timeout);
+
+// Lets ranks pass on what `whole` has for everybody, over TCP: those with others below them listen
+// at a port that the system chooses, on the interface that leads to the host `towards`, and say at
+// `whole` where. What cannot be passed on, everybody gets from `whole`.
+std::shared_ptr<Rendezvous> with_relays(std::shared_ptr<Rendezvous> whole, uint32_t rank,
+                                        uint32_t ranks, const std::string& towards);
 
 // A part of a rendezvous, so that loaders of one job do not see each other's keys: every key gets
 // `prefix` in front. While it waits, `proceed` is asked four times a second; when it says no, get()
@@ -63,8 +73,8 @@ Result<std::string> get_in_pieces(Rendezvous& rendezvous, const std::string& key
 
 // Gives the own value, of any length, and collects those of all ranks. Rank 0 gathers them and puts
 // them together once for everybody, so that the questions asked grow with the ranks and not with
-// their square. Fails with `cancelled` when the time is over; the message names the ranks that are
-// missing.
+// their square; a long list is passed on from rank to rank. Fails with `cancelled` when the time is
+// over; the message names the ranks that are missing.
 Result<std::vector<std::string>> exchange(Rendezvous& rendezvous, const std::string& subject,
                                           uint32_t rank, uint32_t ranks, const std::string& value,
                                           std::chrono::milliseconds timeout);

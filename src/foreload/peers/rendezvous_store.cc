@@ -36,7 +36,7 @@ bool RendezvousStore::take_question(Asker from, Frame question) {
   const auto found = values_.find(question.key);
   switch (question.kind) {
     case FrameKind::put: {
-      const bool kept = keep(question.key, std::move(question.value));
+      const bool kept = others_put_ && keep(question.key, std::move(question.value));
       answers_.push_back(
           {from, kept ? FrameKind::done : FrameKind::refused, std::move(question.key), nothing});
       return true;

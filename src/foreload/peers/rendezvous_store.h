@@ -27,6 +27,9 @@ class RendezvousStore : public Rendezvous {
   Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) final;
 
  protected:
+  // Whether others than the own rank may put.
+  explicit RendezvousStore(bool others_put = true) : others_put_(others_put) {}
+
   using Asker = uint64_t;                            // a number that the carrier gave
   using Value = std::shared_ptr<const std::string>;  // one copy for all who ask for it
   struct Answer {
@@ -51,6 +54,7 @@ class RendezvousStore : public Rendezvous {
   bool keep(const std::string& key, std::string value);
   void stop_waiting(Asker asker);
 
+  const bool others_put_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Value> values_;

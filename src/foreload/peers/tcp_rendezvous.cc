@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "foreload/peers/tcp_rendezvous.h"
+
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -97,18 +99,18 @@ int connect_once(const Place& place, Clock::time_point deadline) {
 
 class TcpClient final : public peers::RendezvousClient {
  public:
-  explicit TcpClient(Place place)
-      : RendezvousClient("at " + place.name()), server_(std::move(place)) {}
+  // `patient`: who does not listen may start later.
+  TcpClient(Place place, bool patient)
+      : RendezvousClient("at " + place.name()), server_(std::move(place)), patient_(patient) {}
   ~TcpClient() override { disconnect(); }
 
-  // Tries until the time is over: rank 0 may start later.
   Result<void> connect(Clock::time_point deadline) {
     std::chrono::milliseconds pause(5);
     for (;;) {
       fd_ = connect_once(server_, deadline);
       if (fd_ >= 0) return {};
       const int error = errno;
-      if (Clock::now() + pause >= deadline)
+      if (!patient_ || Clock::now() + pause >= deadline)
         return unreachable(server_, "reach", std::strerror(error));
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, std::chrono::milliseconds(200));
@@ -161,11 +163,13 @@ class TcpClient final : public peers::RendezvousClient {
   }
 
   const Place server_;
+  const bool patient_;
   int fd_ = -1;
   std::string in_;  // of an answer that has not arrived whole
 };
 
-Result<std::unique_ptr<Rendezvous>> serve(const Place& place) {
+// A socket that listens there.
+Result<int> listen_at(const Place& place) {
   Addresses addresses;
   if (const int error = resolve(place, AI_NUMERICSERV, addresses)) {
     return unreachable(place, "listen for", ::gai_strerror(error));
@@ -177,9 +181,7 @@ Result<std::unique_ptr<Rendezvous>> serve(const Place& place) {
     const int on = 1;
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     // On this address alone, not on every interface the host has.
-    if (::bind(fd, a->ai_addr, a->ai_addrlen) == 0 && ::listen(fd, 1024) == 0) {
-      return peers::TcpStore::serve_at(fd);
-    }
+    if (::bind(fd, a->ai_addr, a->ai_addrlen) == 0 && ::listen(fd, 1024) == 0) return fd;
     error = errno;
     ::close(fd);
   }
@@ -191,8 +193,28 @@ Result<std::unique_ptr<Rendezvous>> serve(const Place& place) {
 Result<std::unique_ptr<Rendezvous>> tcp_rendezvous(const std::string& host, uint16_t port,
                                                    uint32_t rank,
                                                    std::chrono::milliseconds timeout) {
-  if (rank == 0) return serve({host, port});
-  auto client = std::make_unique<TcpClient>(Place{host, port});
+  if (rank == 0) {
+    FORELOAD_TRY(const int listener, listen_at({host, port}));
+    return peers::TcpStore::serve_at(listener, true);
+  }
+  auto client = std::make_unique<TcpClient>(Place{host, port}, true);
+  FORELOAD_CHECK(client->connect(Clock::now() + timeout));
+  return client;
+}
+
+Result<std::shared_ptr<Rendezvous>> peers::serve_readers(const std::string& host, uint16_t& port) {
+  FORELOAD_TRY(const int listener, listen_at({host, 0}));
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  ::getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size);
+  // The port has the same place for both kinds of addresses.
+  port = ntohs(reinterpret_cast<const sockaddr_in&>(own).sin_port);
+  return TcpStore::serve_at(listener, false);
+}
+
+Result<std::unique_ptr<Rendezvous>> peers::read_from(const std::string& host, uint16_t port,
+                                                     std::chrono::milliseconds timeout) {
+  auto client = std::make_unique<TcpClient>(Place{host, port}, false);
   FORELOAD_CHECK(client->connect(Clock::now() + timeout));
   return client;
 }

@@ -36,7 +36,7 @@ void watch(int events, int operation, int fd, uint32_t what, uint64_t number) {
 
 }  // namespace
 
-Result<std::unique_ptr<Rendezvous>> TcpStore::serve_at(int listener) {
+Result<std::unique_ptr<Rendezvous>> TcpStore::serve_at(int listener, bool others_put) {
   const int events = ::epoll_create1(EPOLL_CLOEXEC);
   const int wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (events < 0 || wake < 0) {
@@ -47,11 +47,11 @@ Result<std::unique_ptr<Rendezvous>> TcpStore::serve_at(int listener) {
                 fmt::format("cannot serve the rendezvous: {}. Raise the limit of open files",
                             std::strerror(error)));
   }
-  return std::unique_ptr<Rendezvous>(new TcpStore(listener, events, wake));
+  return std::unique_ptr<Rendezvous>(new TcpStore(listener, events, wake, others_put));
 }
 
-TcpStore::TcpStore(int listener, int events, int wake)
-    : listener_(listener), events_(events), wake_(wake) {
+TcpStore::TcpStore(int listener, int events, int wake, bool others_put)
+    : RendezvousStore(others_put), listener_(listener), events_(events), wake_(wake) {
   ::fcntl(listener_, F_SETFL, O_NONBLOCK);
   watch(events_, EPOLL_CTL_ADD, listener_, EPOLLIN, kListener);
   watch(events_, EPOLL_CTL_ADD, wake_, EPOLLIN, kWake);

@@ -25,7 +25,7 @@ class TcpStore final : public RendezvousStore {
 
   // Takes a socket that listens. Fails with `unreadable` where the system gives no more
   // descriptors.
-  static Result<std::unique_ptr<Rendezvous>> serve_at(int listener);
+  static Result<std::unique_ptr<Rendezvous>> serve_at(int listener, bool others_put);
   ~TcpStore() override;
   TcpStore(const TcpStore&) = delete;
   TcpStore& operator=(const TcpStore&) = delete;
@@ -47,7 +47,7 @@ class TcpStore final : public RendezvousStore {
   };
   using Connections = std::map<Asker, Connection>;
 
-  TcpStore(int listener, int events, int wake);
+  TcpStore(int listener, int events, int wake, bool others_put);
   void wake() override;
   void serve();
   void accept_all();

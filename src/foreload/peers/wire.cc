@@ -72,7 +72,7 @@ template <class Pen, class M>
 void each_field(Pen& pen, M& m) {
   using Kind = std::remove_const_t<M>;
   if constexpr (std::is_same_v<Kind, wire::Request>) {
-    pen.field(m.request), pen.field(m.sample), pen.field(m.patience_ms);
+    pen.field(m.request), pen.field(m.sample);
   } else if constexpr (std::is_same_v<Kind, wire::Reply>) {
     pen.field(m.request), pen.field(m.version), pen.field(m.checksum), pen.field(m.status);
   } else if constexpr (std::is_same_v<Kind, wire::Push>) {
@@ -89,14 +89,11 @@ void each_field(Pen& pen, M& m) {
 }
 
 bool within_bounds(const WireMessage& message) {
-  if (const auto* request = std::get_if<wire::Request>(&message)) {
-    return request->patience_ms <= kMostPatienceMs;
-  }
   if (const auto* reply = std::get_if<wire::Reply>(&message)) {
-    return reply->status <= wire::ReplyStatus::busy;
+    return reply->status <= wire::ReplyStatus::missing;
   }
   if (const auto* answer = std::get_if<wire::PushAnswer>(&message)) {
-    return answer->status <= wire::PushStatus::later;
+    return answer->status <= wire::PushStatus::refused;
   }
   return true;
 }

@@ -17,9 +17,8 @@
 
 namespace foreload {
 
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 inline constexpr size_t kMostWireBytes = 96;  // of a header; today's longest has 48
-inline constexpr uint32_t kMostPatienceMs = 3'600'000;
 
 namespace wire {
 
@@ -28,10 +27,9 @@ namespace wire {
 struct Request {
   uint64_t request = 0;
   uint64_t sample = 0;
-  uint32_t patience_ms = 0;  // the asker gives up after this long; at most kMostPatienceMs
   friend bool operator==(const Request&, const Request&) = default;
 };
-enum class ReplyStatus : uint8_t { here, missing, busy };
+enum class ReplyStatus : uint8_t { here, missing };
 // The payload is the sample if it is `here`.
 struct Reply {
   uint64_t request = 0;
@@ -48,7 +46,7 @@ struct Push {
   uint64_t checksum = 0;
   friend bool operator==(const Push&, const Push&) = default;
 };
-enum class PushStatus : uint8_t { kept, refused, later };
+enum class PushStatus : uint8_t { kept, refused };
 struct PushAnswer {
   uint64_t push = 0;
   PushStatus status = PushStatus::kept;

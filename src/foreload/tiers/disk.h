@@ -79,8 +79,9 @@ struct DiskRead {
   uint64_t sample = 0;
   std::byte* into = nullptr;           // `size` bytes
   uint64_t size = 0;                   // must be the sample's
-  std::shared_ptr<const void> keeper;  // keeps `into`
+  std::shared_ptr<const void> keeper;  // keeps `into` and `checksum`
   bool for_peer = false;
+  uint64_t* checksum = nullptr;  // takes that of the bytes, if they are wanted with it
 };
 
 struct DiskWrite {

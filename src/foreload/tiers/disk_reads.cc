@@ -28,6 +28,7 @@ bool copy_record(const BlockRead& read, const DiskSettings& settings) {
     return false;
   const std::span<std::byte> into(asked.into, asked.size);
   if (!into.empty()) std::memcpy(into.data(), record.data() + sizeof(RecordHeader), into.size());
+  if (asked.checksum != nullptr) *asked.checksum = header->payload_checksum;
   return checksum64(into) == header->payload_checksum;
 }
 
@@ -38,6 +39,7 @@ bool DiskReads::answer_from_queue(const QueuedRead& asked) {
   const std::optional<DiskWrite> write = core_->writes.find(asked.read.sample);
   if (!write || write->size != asked.read.size) return false;
   if (write->size > 0) std::memcpy(asked.read.into, write->from, write->size);
+  if (asked.read.checksum != nullptr) *asked.read.checksum = write->checksum;
   const bool right = checksum64({asked.read.into, asked.read.size}) == write->checksum;
   core_->answers.answer(asked.ticket, right ? DiskAnswer::done : DiskAnswer::corrupt);
   return true;

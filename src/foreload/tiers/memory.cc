@@ -289,7 +289,7 @@ void MemoryTier::give_back(uint64_t offset, uint64_t size) {
   free_.emplace(offset, size);
 }
 
-Copied MemoryTier::get(uint64_t sample, std::span<std::byte> into) {
+Copied MemoryTier::get(uint64_t sample, std::span<std::byte> into, uint64_t* checksum) {
   Entry* entry = find(sample);
   if (entry == nullptr) return Copied::miss;
   uint64_t word = entry->word.load(std::memory_order_relaxed);
@@ -305,6 +305,7 @@ Copied MemoryTier::get(uint64_t sample, std::span<std::byte> into) {
         checked_copy(arena_ + entry->offset.load(std::memory_order_relaxed), into);
     const bool right = found == entry->checksum.load(std::memory_order_relaxed);
     copied = right ? Copied::hit : Copied::corrupt;
+    if (checksum != nullptr) *checksum = found;
   }
   if (copied == Copied::corrupt && drop(*entry) && !has_own_place(*entry)) {
     std::lock_guard lock(guests_);

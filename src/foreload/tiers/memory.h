@@ -63,9 +63,9 @@ class MemoryTier {
   // left for it, its size is not that of its place, or it is there already (or being put): then
   // nothing changes. After a drop it waits for copies out that had begun before.
   bool put(uint64_t sample, std::span<const std::byte> bytes, uint64_t checksum);
-  // Copies bytes out and checks them. REQUIRES: into.size() is the sample's size (a miss
-  // otherwise).
-  Copied get(uint64_t sample, std::span<std::byte> into);
+  // Copies bytes out and checks them; a hit says their checksum to whoever wants it. REQUIRES:
+  // into.size() is the sample's size (a miss otherwise).
+  Copied get(uint64_t sample, std::span<std::byte> into, uint64_t* checksum = nullptr);
   // Forgets a sample, for instance because its file changed. A place of its own stays its own, any
   // other is free for others. A put that is under way is not undone.
   void drop(uint64_t sample);

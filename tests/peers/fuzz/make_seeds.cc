@@ -10,8 +10,8 @@ int main(int argc, char** argv) {
   using namespace foreload;
   if (argc != 2) return 2;
   const std::vector<WireMessage> messages{
-      wire::Request{1, 2, 3}, wire::Reply{1, wire::ReplyStatus::here, 2, 3},
-      wire::Push{1, 2, 3, 4}, wire::PushAnswer{1, wire::PushStatus::later},
+      wire::Request{1, 2},    wire::Reply{1, wire::ReplyStatus::here, 2, 3},
+      wire::Push{1, 2, 3, 4}, wire::PushAnswer{1, wire::PushStatus::refused},
       wire::Cancel{1},        wire::Goodbye{},
       wire::Ping{1},          wire::Pong{1}};
   for (const WireMessage& message : messages) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "foreload/base/own_thread.h"
 #include "foreload/peers/mpi/roll_call.h"
 #include "foreload/peers/mpi/start.h"
+#include "foreload/peers/relay_tree.h"
 #include "foreload/peers/rendezvous_client.h"
 #include "foreload/peers/rendezvous_store.h"
 
@@ -31,6 +33,7 @@ using Value = std::shared_ptr<const std::string>;
 
 constexpr int kQuestionTag = 1;
 constexpr int kAnswerTag = 2;
+constexpr int kPassedOnTag = 3;
 constexpr std::chrono::microseconds kShortestPause{50};
 constexpr std::chrono::microseconds kLongestPause{2000};
 
@@ -62,6 +65,7 @@ class Outbox {
     MPI_Isend(MPI_BOTTOM, 1, both, to, tag, own_, &message.request);
     MPI_Type_free(&both);
   }
+  bool empty() const { return messages_.empty(); }
   void tidy() {
     if (finalized()) return;
     messages_.remove_if([](auto& message) {
@@ -95,9 +99,91 @@ bool take_arrived(MPI_Comm own, int from, int tag, Frame& frame, int& sender) {
   }
 }
 
+// Looks again and again, with pauses, until `over` says so or the time is over.
+template <class Over>
+bool look_until(Clock::time_point deadline, Over over) {
+  for (std::chrono::microseconds pause = kShortestPause; !over();
+       pause = std::min(2 * pause, kLongestPause)) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
+tl::unexpected<Error> ended() {
+  return fail(ErrorKind::unreadable, "the rendezvous over MPI has ended with MPI_Finalize");
+}
+
+// What the rank above passes on comes unasked, and waits here until it is wanted.
+class RankAbove final : public Rendezvous {
+ public:
+  RankAbove(MPI_Comm own, uint32_t rank) : own_(own), rank_(static_cast<int>(rank)) {}
+
+  Result<void> put(const std::string&, const std::string&) override {
+    return fail(ErrorKind::invalid, "the rank above takes nothing");
+  }
+  Result<std::string> get(const std::string& key, std::chrono::milliseconds timeout) override {
+    const std::scoped_lock lock(mutex_);
+    const bool there = look_until(Clock::now() + timeout, [&] {
+      Frame frame;
+      int sender = 0;
+      while (!finalized() && take_arrived(own_, rank_, kPassedOnTag, frame, sender))
+        arrived_[frame.key] = std::move(frame.value);
+      return finalized() || arrived_.contains(key);
+    });
+    if (finalized()) return ended();
+    if (there) return std::move(arrived_.extract(key).mapped());
+    return fail(ErrorKind::cancelled, key + " did not come in time from the rank above");
+  }
+
+ private:
+  const MPI_Comm own_;
+  const int rank_;
+  std::mutex mutex_;
+  std::map<std::string, std::string> arrived_;
+};
+
+// MPI may send only while it is called, so put() waits until those below have received. They wait
+// for it; who does not asks rank 0.
+class RanksBelow final : public Rendezvous {
+ public:
+  RanksBelow(MPI_Comm own, std::vector<uint32_t> ranks) : ranks_(std::move(ranks)), outbox_(own) {}
+
+  Result<void> put(const std::string& key, const std::string& value) override {
+    constexpr std::chrono::seconds kPatience{2};
+    const std::scoped_lock lock(mutex_);
+    if (finalized()) return ended();
+    const auto shared = std::make_shared<const std::string>(value);
+    for (const uint32_t rank : ranks_)
+      outbox_.send(static_cast<int>(rank), kPassedOnTag,
+                   peers::frame_start(peers::FrameKind::found, key, value.size()), shared);
+    look_until(Clock::now() + kPatience, [&] {
+      outbox_.tidy();
+      return outbox_.empty() || finalized();
+    });
+    return {};
+  }
+  Result<std::string> get(const std::string& key, std::chrono::milliseconds) override {
+    return fail(ErrorKind::invalid, "nothing comes from the ranks below, and no " + key);
+  }
+
+ private:
+  const std::vector<uint32_t> ranks_;
+  std::mutex mutex_;
+  Outbox outbox_;
+};
+
 class Asking final : public peers::RendezvousClient {
  public:
-  explicit Asking(MPI_Comm own) : RendezvousClient("over MPI"), own_(own), outbox_(own) {}
+  Asking(MPI_Comm own, uint32_t rank, uint32_t ranks)
+      : RendezvousClient("over MPI"), own_(own), outbox_(own) {
+    if (const uint32_t from = peers::rank_above(rank); from != 0)
+      above_ = std::make_shared<RankAbove>(own, from);
+    if (auto below = peers::ranks_below(rank, ranks); !below.empty())
+      below_ = std::make_shared<RanksBelow>(own, std::move(below));
+  }
+  std::shared_ptr<Rendezvous> above() override { return above_; }
+  std::shared_ptr<Rendezvous> below() override { return below_; }
 
  private:
   Result<bool> give(const Frame& question, Clock::time_point) override {
@@ -108,23 +194,18 @@ class Asking final : public peers::RendezvousClient {
     return true;
   }
   Result<std::optional<Frame>> take_answer(Clock::time_point deadline) override {
-    std::chrono::microseconds pause = kShortestPause;
-    for (;;) {
-      if (finalized()) return ended();
-      Frame answer;
-      int sender = 0;
-      if (take_arrived(own_, 0, kAnswerTag, answer, sender)) return answer;
-      if (Clock::now() >= deadline) return std::nullopt;
-      std::this_thread::sleep_for(pause);
-      pause = std::min(2 * pause, kLongestPause);
-    }
-  }
-  static tl::unexpected<Error> ended() {
-    return fail(ErrorKind::unreadable, "the rendezvous over MPI has ended with MPI_Finalize");
+    Frame answer;
+    int sender = 0;
+    const bool there = look_until(
+        deadline, [&] { return finalized() || take_arrived(own_, 0, kAnswerTag, answer, sender); });
+    if (finalized()) return ended();
+    if (!there) return std::nullopt;
+    return answer;
   }
 
   const MPI_Comm own_;
   Outbox outbox_;
+  std::shared_ptr<Rendezvous> above_, below_;
 };
 
 class Keeping final : public peers::RendezvousStore {
@@ -179,7 +260,7 @@ Result<std::unique_ptr<Rendezvous>> make_rendezvous(const TransportSettings& set
   FORELOAD_CHECK(start_mpi(settings));
   FORELOAD_TRY(const MPI_Comm own, join_all(settings.join_timeout));
   if (settings.rank == 0) return std::make_unique<Keeping>(own);
-  return std::make_unique<Asking>(own);
+  return std::make_unique<Asking>(own, settings.rank, settings.ranks);
 }
 
 }  // namespace foreload::mpi
