@@ -15,11 +15,17 @@
 
 namespace foreload {
 
+// How a copy out of a tier's memory ended.
+enum class Copied : uint8_t {
+  hit,
+  miss,     // it is not here
+  corrupt,  // it was, with other bytes than were put; its owner drops it
+};
+
 // What is checksummed is the copy: bytes that change in between must not slip through.
-inline uint64_t checked_copy(const std::byte* from, std::span<std::byte> into) {
+inline void checked_copy(const std::byte* from, std::span<std::byte> into, Checksum64& checksum) {
   constexpr size_t kPiece = 2048;
   constexpr size_t kCacheLine = 64;
-  Checksum64 checksum;
   for (size_t done = 0; done < into.size(); done += kPiece) {
     const size_t size = std::min(kPiece, into.size() - done);
     std::memcpy(into.data() + done, from + done, size);
@@ -28,6 +34,10 @@ inline uint64_t checked_copy(const std::byte* from, std::span<std::byte> into) {
       __builtin_prefetch(from + done + size + line);
     checksum.add(into.subspan(done, size));
   }
+}
+inline uint64_t checked_copy(const std::byte* from, std::span<std::byte> into) {
+  Checksum64 checksum;
+  checked_copy(from, into, checksum);
   return checksum.value();
 }
 

@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 
 #include "foreload/base/bytes.h"
-#include "foreload/tiers/checked_copy.h"
 #include "foreload/tiers/memory_limit.h"
 
 namespace foreload {

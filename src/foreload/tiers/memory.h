@@ -26,6 +26,7 @@
 
 #include "foreload/base/hash.h"
 #include "foreload/base/result.h"
+#include "foreload/tiers/checked_copy.h"
 #include "foreload/tiers/memory_layout.h"
 
 namespace foreload {
@@ -35,12 +36,6 @@ struct ArenaPlace {
   uint64_t sample = 0;
   uint64_t offset = 0;
   uint64_t size = 0;
-};
-
-enum class Copied : uint8_t {
-  hit,
-  miss,     // the sample is not here
-  corrupt,  // it was, with other bytes than were put; its owner drops it
 };
 
 class MemoryTier {

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every kind of tier against what all of them promise.
+#include "memory_kinds.h"
+#include "tier_conformance.h"
+
+namespace foreload {
+namespace {
+
+const auto kKinds =
+    testing::Values(memory_kind("OwnMemory", false), memory_kind("SharedMemory", true));
+const auto kName = [](const auto& kind) { return kind.param.name; };
+INSTANTIATE_TEST_SUITE_P(, TierConformance, kKinds, kName);
+INSTANTIATE_TEST_SUITE_P(, TierTraffic, kKinds, kName);
+
+}  // namespace
+}  // namespace foreload
