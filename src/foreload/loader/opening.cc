@@ -235,7 +235,7 @@ Result<void> Opening::open_disks() {
     const auto tier = static_cast<uint32_t>(parts_.tiers.size());
     DiskBudget& budget = settings_.disks[tier - 1];
     TierStart& start = stats_.start.tiers[tier];
-    DiskSettings disk;
+    SampleDiskSettings disk;
     disk.folder = budget.folder;
     disk.budget = budget.bytes;
     disk.reserve = needed;
