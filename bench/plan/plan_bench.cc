@@ -122,7 +122,7 @@ BENCHMARK(feistel_inverse);
 
 // The owner of one of a billion samples on 1,024 ranks with unequal capacities.
 void computed_owner(benchmark::State& state) {
-  std::vector<std::vector<Tier>> tiers;
+  std::vector<std::vector<PlannedTier>> tiers;
   for (uint64_t rank = 0; rank < 1024; ++rank)
     tiers.push_back({{"memory", (20 + rank % 7) << 30, 2}, {"disk", (50 + rank % 5) << 30, 1}});
   const auto sizes = *Sizes::uniform(kBillion, 110 << 10);

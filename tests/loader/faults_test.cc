@@ -16,7 +16,7 @@
 
 #include "foreload/loader/catalog.h"
 #include "foreload/loader/dataset.h"
-#include "foreload/tiers/disk.h"
+#include "foreload/tiers/disk_by_sample.h"
 
 #include "../base/without_privilege.h"
 #include "loader_fixture.h"
@@ -269,7 +269,6 @@ class SilentDisk final : public DiskTier {
   void write(DiskWrite write) override { writes_.push_back(std::move(write)); }
   void drop(uint64_t) override {}
   bool holds(uint64_t) const override { return true; }
-  uint64_t used() const override { return 0; }
   uint64_t payload() const override { return 0; }
   std::optional<std::string> dead() const override { return std::nullopt; }
 

@@ -20,15 +20,16 @@ struct World {
   Capacities capacities;
 };
 
-World world(Sizes sizes, uint32_t ranks, uint32_t epochs, std::vector<std::vector<Tier>> tiers,
-            OrderKind kind = OrderKind::torch, uint64_t seed = 0) {
+World world(Sizes sizes, uint32_t ranks, uint32_t epochs,
+            std::vector<std::vector<PlannedTier>> tiers, OrderKind kind = OrderKind::torch,
+            uint64_t seed = 0) {
   auto order = std::move(*make_order(kind, sizes.samples(), seed));
   auto table = std::move(*ReaderTable::build(*order, ranks, Pad::repeat, {0, epochs, 0}, 2));
   return {std::move(order), std::move(table), std::move(sizes),
           std::move(*Capacities::of(ranks, std::move(tiers)))};
 }
 
-std::vector<std::vector<Tier>> memory(uint64_t bytes) {
+std::vector<std::vector<PlannedTier>> memory(uint64_t bytes) {
   return {{{"memory", bytes, 1}}};
 }
 
@@ -131,7 +132,7 @@ TEST_P(RandomWorlds, KeepEveryPromiseOfCover) {
   for (auto& size : bytes) size = random() % 8 == 0 ? kUnknownSize : random() % 1000;
   bytes[0] = random() % 20'000;  // now and then a giant
   auto sizes = std::move(*Sizes::of(bytes));
-  std::vector<std::vector<Tier>> tiers(ranks);
+  std::vector<std::vector<PlannedTier>> tiers(ranks);
   for (auto& list : tiers) {
     for (uint64_t t = random() % 4; t > 0; --t)
       list.push_back({"tier", random() % (2 * sizes.total() / ranks + 1), double(random() % 3)});
@@ -314,7 +315,7 @@ TEST(Capacities, RefuseAWrongNumberAndOverflow) {
 }
 
 TEST(Room, KnowsTheRoomiestRank) {
-  std::vector<std::vector<Tier>> tiers;
+  std::vector<std::vector<PlannedTier>> tiers;
   for (const uint64_t bytes : {5, 9, 7}) tiers.push_back({{"memory", bytes, 1}});
   Room room(*Capacities::of(3, tiers));
   EXPECT_EQ(room.roomiest(1)->rank, 1u);

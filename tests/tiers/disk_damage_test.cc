@@ -2,9 +2,13 @@
 //
 // What is left after crashes and bad disks: whatever happened to the files, a cache opens and gives
 // right bytes or none.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include "disk_fixture.h"
 
@@ -23,7 +27,7 @@ class DiskDamageTest : public DiskFixture {
     settings_.io_uring = false;  // cheaper to set up, and these tests do it often
     TierUser tier(settings_);
     for (uint64_t sample = 0; sample < kRecords; ++sample) {
-      ASSERT_EQ(tier.write(sample, size_of(sample)), DiskAnswer::done);
+      ASSERT_EQ(tier.write(sample, size_of(sample)), TierEnd::done);
     }
     tier.close();
     segment_ = contents(segment());
@@ -52,13 +56,13 @@ class DiskDamageTest : public DiskFixture {
     TierUser tier(settings_);
     EXPECT_TRUE(tier) << tier.error().message;
     uint64_t right = 0;
-    for (const DiskEntry& entry : tier->found()) {
+    for (const FoundSample& entry : tier.found()) {
       EXPECT_LT(entry.sample, kRecords);
       EXPECT_EQ(entry.size, size_of(entry.sample));
-      const DiskAnswer answer = tier.read(entry.sample, entry.size);
-      EXPECT_TRUE(answer == DiskAnswer::done || answer == DiskAnswer::corrupt);
-      EXPECT_EQ(tier->holds(entry.sample), answer == DiskAnswer::done);
-      if (answer == DiskAnswer::done) ++right;
+      const TierEnd answer = tier.read(entry.sample, entry.size);
+      EXPECT_TRUE(answer == TierEnd::done || answer == TierEnd::corrupt);
+      EXPECT_EQ(tier.holds(entry.sample), answer == TierEnd::done);
+      if (answer == TierEnd::done) ++right;
     }
     return right;
   }
@@ -80,10 +84,10 @@ TEST_F(DiskDamageTest, WithASidecarTheSegmentIsNotWalked) {
   damaged[end_of(0) + 3] ^= 1;  // the header of sample 1
   restore(damaged, sidecar_);
   TierUser tier(settings_);
-  EXPECT_EQ(tier->found().size(), kRecords);
-  EXPECT_EQ(tier.read(1, size_of(1)), DiskAnswer::corrupt);
-  EXPECT_EQ(tier.read(1, size_of(1)), DiskAnswer::miss);
-  EXPECT_EQ(tier.read(2, size_of(2)), DiskAnswer::done);
+  EXPECT_EQ(tier.found().size(), kRecords);
+  EXPECT_EQ(tier.read(1, size_of(1)), TierEnd::corrupt);
+  EXPECT_EQ(tier.read(1, size_of(1)), TierEnd::miss);
+  EXPECT_EQ(tier.read(2, size_of(2)), TierEnd::done);
 }
 
 TEST_F(DiskDamageTest, ATornSidecarIsNotBelieved) {
@@ -113,9 +117,9 @@ TEST_F(DiskDamageTest, GarbageAsASidecarIsNotBelieved) {
 TEST_F(DiskDamageTest, ASidecarOfAnotherSegmentIsNotBelieved) {
   {
     DiskSettings another = settings_;
-    another.form = 1;
+    another.segment_bytes = 1;  // the one that is there is full then
     TierUser tier(another);
-    ASSERT_EQ(tier.write(3, size_of(3), 2), DiskAnswer::done);
+    ASSERT_EQ(tier.write(3, size_of(3), 2), TierEnd::done);
   }
   const std::string other = contents(sidecar(2));
   ASSERT_FALSE(other.empty());
@@ -129,9 +133,9 @@ TEST_F(DiskDamageTest, EveryTruncationKeepsWhatIsWhole) {
       restore(segment_.substr(0, length), with_sidecar ? sidecar_ : "");
       uint64_t whole = 0;
       // Padding behind a payload is not missed.
-      while (whole < kRecords &&
-             end_of(whole) - disk_cache::record_bytes(size_of(whole)) + 72 + size_of(whole) <=
-                 length)
+      while (whole < kRecords && end_of(whole) - disk_cache::record_bytes(size_of(whole)) +
+                                         sizeof(disk_cache::RecordHeader) + size_of(whole) <=
+                                     length)
         ++whole;
       if (length < sizeof(disk_cache::SegmentHeader)) whole = 0;
       ASSERT_EQ(readable(), whole) << "cut at " << length;
@@ -154,21 +158,21 @@ TEST_F(DiskDamageTest, AFlippedByteCostsAtMostItsRecord) {
 }
 
 TEST_F(DiskDamageTest, LostBlocksInTheMiddleCostOnlyWhatWasThere) {
-  settings_.form = 1;
+  fs::remove_all(settings_.folder);
   {
     TierUser tier(settings_);
     for (uint64_t sample = 100; sample < 140; ++sample) {
-      ASSERT_EQ(tier.write(sample, 3000), DiskAnswer::done);
+      ASSERT_EQ(tier.write(sample, 3000), TierEnd::done);
     }
   }
-  std::string damaged = contents(segment(2));
+  std::string damaged = contents(segment());
   std::fill(damaged.begin() + 4096 * 5, damaged.begin() + 4096 * 9, '\0');
-  replace(segment(2), damaged);
-  fs::remove(sidecar(2));
+  replace(segment(), damaged);
+  fs::remove(sidecar());
   TierUser tier(settings_);
   uint64_t right = 0;
   for (uint64_t sample = 100; sample < 140; ++sample) {
-    if (tier.read(sample, 3000) == DiskAnswer::done) ++right;
+    if (tier.read(sample, 3000) == TierEnd::done) ++right;
   }
   EXPECT_GE(right, 40u - 8);
   EXPECT_LT(right, 40u);
@@ -180,29 +184,28 @@ TEST_F(DiskDamageTest, ACorruptRecordCanBeWrittenAgain) {
   restore(damaged, sidecar_);
   {
     TierUser tier(settings_);
-    EXPECT_EQ(tier.read(0, size_of(0)), DiskAnswer::corrupt);
-    EXPECT_EQ(tier.write(0, size_of(0)), DiskAnswer::done);
-    EXPECT_EQ(tier.read(0, size_of(0)), DiskAnswer::done);
+    EXPECT_EQ(tier.read(0, size_of(0)), TierEnd::corrupt);
+    EXPECT_EQ(tier.write(0, size_of(0)), TierEnd::done);
+    EXPECT_EQ(tier.read(0, size_of(0)), TierEnd::done);
   }
   EXPECT_EQ(readable(), kRecords);
 }
 
 TEST_F(DiskDamageTest, ARecordInsideAPayloadIsNoRecord) {
   // Segments may hold segments: a data set of cache files, for instance.
-  settings_.form = 1;
+  fs::remove_all(settings_.folder);
   {
     TierUser tier(settings_);
     const auto* first = reinterpret_cast<const std::byte*>(segment_.data());
     const uint64_t id = tier.start_write(9, Bytes(first, first + segment_.size()));
-    ASSERT_EQ(tier.wait(id), DiskAnswer::done);
+    ASSERT_EQ(tier.wait(id), TierEnd::done);
   }
-  std::string damaged = contents(segment(2));
+  std::string damaged = contents(segment());
   damaged[sizeof(disk_cache::SegmentHeader)] ^= 1;  // the walk has to search from here
-  fs::remove(segment(1));
-  replace(segment(2), damaged);
-  fs::remove(sidecar(2));
+  replace(segment(), damaged);
+  fs::remove(sidecar());
   TierUser tier(settings_);
-  EXPECT_TRUE(tier->found().empty());
+  EXPECT_TRUE(tier.found().empty());
 }
 
 TEST_F(DiskDamageTest, LitterOfACrashIsRemoved) {
@@ -227,23 +230,55 @@ TEST_F(DiskDamageTest, FilesOfOthersStay) {
 
 TEST_F(DiskDamageTest, ASlotOfANewerFormatIsLeftAlone) {
   std::string newer = segment_;
-  newer[8] = 2;
+  newer[8] = 3;
   restore(newer, "");
   {
     TierUser tier(settings_);
     ASSERT_TRUE(tier) << tier.error().message;
-    EXPECT_TRUE(tier->found().empty());
-    EXPECT_EQ(tier.write(1, 100), DiskAnswer::done);
+    EXPECT_TRUE(tier.found().empty());
+    EXPECT_EQ(tier.write(1, 100), TierEnd::done);
   }
   EXPECT_EQ(contents(segment()), newer);
   EXPECT_TRUE(fs::exists(slot(1) / "00000001.segment"));
 }
 
+TEST_F(DiskDamageTest, WhatTheFirstFormatLeftIsRemovedAndItsRoomUsed) {
+  disk_cache::SegmentHeader header;
+  std::memcpy(&header, segment_.data(), sizeof header);
+  header.version = 1;
+  header.checksum = checksum64(std::as_bytes(std::span(&header, 1)).first(56));
+  std::string first = segment_;
+  std::memcpy(first.data(), &header, sizeof header);
+  restore(first, sidecar_);
+  replace(slot() / "lock", "foreload disk cache, format 1\nhost 1 0\n");
+  replace(slot() / "notes.txt", "mine");
+  {
+    // In use: left alone.
+    const int lock = ::open((slot() / "lock").c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(::flock(lock, LOCK_EX), 0);
+    DiskSharing sharing;
+    ASSERT_TRUE(open_disk(settings_, &sharing));
+    EXPECT_EQ(sharing.others.size(), 1u);
+    EXPECT_EQ(sharing.outdated, 0u);
+    EXPECT_EQ(contents(segment()), first);
+    ::close(lock);
+  }
+  DiskSharing sharing;
+  const auto tier = open_disk(settings_, &sharing);
+  ASSERT_TRUE(tier) << tier.error().message;
+  EXPECT_TRUE((*tier)->found().empty());
+  EXPECT_EQ(sharing.outdated, first.size());
+  EXPECT_FALSE(fs::exists(segment()));
+  EXPECT_FALSE(fs::exists(sidecar()));
+  EXPECT_EQ(contents(slot() / "notes.txt"), "mine");
+  EXPECT_TRUE(contents(slot() / "lock").starts_with("foreload disk cache, format 2\n"));
+}
+
 TEST_F(DiskDamageTest, ASlotWithAnotherLockIsLeftAlone) {
-  replace(slot() / "lock", "foreload disk cache, format 2\n");
+  replace(slot() / "lock", "foreload disk cache, format 3\n");
   TierUser tier(settings_);
-  EXPECT_TRUE(tier->found().empty());
-  EXPECT_EQ(tier.write(1, 100), DiskAnswer::done);
+  EXPECT_TRUE(tier.found().empty());
+  EXPECT_EQ(tier.write(1, 100), TierEnd::done);
   EXPECT_EQ(contents(segment()), segment_);
 }
 

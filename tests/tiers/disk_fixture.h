@@ -6,14 +6,19 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,9 +41,16 @@ inline Bytes bytes_of(uint64_t sample, size_t size, uint64_t version = 1) {
   return bytes;
 }
 
-inline std::vector<uint64_t> samples_of(const std::vector<DiskEntry>& entries) {
+// A copy of a test is a sample in a version.
+struct FoundSample {
+  uint64_t sample = 0;
+  uint64_t version = 0;
+  uint64_t size = 0;
+};
+
+inline std::vector<uint64_t> samples_of(const std::vector<FoundSample>& found) {
   std::vector<uint64_t> samples;
-  for (const DiskEntry& entry : entries) samples.push_back(entry.sample);
+  for (const FoundSample& entry : found) samples.push_back(entry.sample);
   return samples;
 }
 
@@ -46,17 +58,19 @@ inline std::vector<uint64_t> samples_of(const std::vector<DiskEntry>& entries) {
 class TierUser {
  public:
   explicit TierUser(const DiskSettings& settings) {
-    auto tier = DiskTier::open(settings, [this](uint64_t id, DiskAnswer answer) {
+    auto tier = open_disk(settings);
+    if (!tier) {
+      error_ = tier.error();
+      return;
+    }
+    tier_ = std::move(*tier);
+    borrower_ = tier_->lend([this](std::span<const TierAnswer> answers) {
       const std::lock_guard lock(mutex_);
       EXPECT_FALSE(over_);
-      EXPECT_TRUE(answers_.emplace(id, answer).second) << "two answers to " << id;
+      for (const TierAnswer& answer : answers)
+        EXPECT_TRUE(answers_.emplace(answer.id, answer).second) << "two answers to " << answer.id;
       answered_.notify_all();
     });
-    if (tier) {
-      tier_ = std::move(*tier);
-    } else {
-      error_ = tier.error();
-    }
   }
   ~TierUser() { close(); }
 
@@ -69,64 +83,79 @@ class TierUser {
     EXPECT_EQ(answers_.size(), asked_);
   }
 
-  DiskTier* operator->() { return tier_.get(); }
+  Tier* operator->() { return tier_.get(); }
   explicit operator bool() const { return tier_ != nullptr; }
   const Error& error() const { return error_; }
 
+  static CopyKey key_of(uint64_t sample, uint64_t version) { return {{sample, version}, 0}; }
+  // In ascending order.
+  std::vector<FoundSample> found() {
+    std::vector<FoundSample> found;
+    for (const FoundCopy& copy : tier_->found())
+      found.push_back({copy.key.content.high, copy.key.content.low, copy.size});
+    std::ranges::sort(found, {},
+                      [](const FoundSample& f) { return std::pair(f.sample, f.version); });
+    return found;
+  }
+  void drop(uint64_t sample, uint64_t version = 1) { tier_->drop(key_of(sample, version)); }
+  bool holds(uint64_t sample, uint64_t version = 1) {
+    return tier_->holds(key_of(sample, version));
+  }
+  void keep(const std::function<bool(uint64_t sample)>& wanted) {
+    tier_->keep(borrower_, [&](const CopyKey& key) { return wanted(key.content.high); });
+  }
+  uint64_t counter(std::string_view name) {
+    uint64_t found = UINT64_MAX;
+    tier_->visit([&](std::string_view its, uint64_t value) {
+      if (its == name) found = value;
+    });
+    return found;
+  }
+  uint64_t used() { return counter("disk_bytes"); }
+
   uint64_t start_write(uint64_t sample, Bytes bytes, uint64_t version = 1) {
     const auto kept = std::make_shared<const Bytes>(std::move(bytes));
-    DiskWrite write;
-    write.id = next_id();
-    write.sample = sample;
-    write.version = version;
-    write.from = kept->data();
-    write.size = kept->size();
-    write.checksum = checksum64(*kept);
-    write.keeper = kept;
-    const uint64_t id = write.id;
-    tier_->write(std::move(write));
+    Put put{next_id(), key_of(sample, version), *kept, checksum64(*kept), kept};
+    const uint64_t id = put.id;
+    tier_->submit(borrower_, std::span(&put, 1), Traffic::fill);
     return id;
   }
   uint64_t start_read(uint64_t sample, const std::shared_ptr<Bytes>& into, bool for_peer = false,
-                      const std::shared_ptr<uint64_t>& checksum = nullptr) {
-    DiskRead read;
-    read.id = next_id();
-    read.sample = sample;
-    read.into = into->data();
-    read.size = into->size();
-    read.keeper = std::make_shared<std::pair<std::shared_ptr<Bytes>, std::shared_ptr<uint64_t>>>(
-        into, checksum);
-    read.for_peer = for_peer;
-    read.checksum = checksum.get();
-    const uint64_t id = read.id;
-    tier_->read(std::move(read));
+                      uint64_t version = 1) {
+    Get get{next_id(), key_of(sample, version), into->size(), 0, *into, into};
+    const uint64_t id = get.id;
+    tier_->submit(borrower_, std::span(&get, 1), for_peer ? Traffic::peer : Traffic::training);
     return id;
   }
-  DiskAnswer wait(uint64_t id) {
+  TierEnd wait(uint64_t id) {
     std::unique_lock lock(mutex_);
     answered_.wait(lock, [&] { return answers_.contains(id); });
-    return answers_.at(id);
+    return answers_.at(id).end;
   }
 
-  DiskAnswer write(uint64_t sample, size_t size, uint64_t version = 1) {
+  TierEnd write(uint64_t sample, size_t size, uint64_t version = 1) {
     return wait(start_write(sample, bytes_of(sample, size, version), version));
   }
-  DiskAnswer read(uint64_t sample, size_t size, uint64_t version = 1) {
+  TierEnd read(uint64_t sample, size_t size, uint64_t version = 1) {
     const auto into = std::make_shared<Bytes>(size);
-    const auto checksum = std::make_shared<uint64_t>();
-    const DiskAnswer answer = wait(start_read(sample, into, false, checksum));
-    if (answer == DiskAnswer::done) {
-      EXPECT_EQ(*checksum, checksum64(*into));
+    const uint64_t id = start_read(sample, into, false, version);
+    const TierEnd end = wait(id);
+    if (end == TierEnd::done) {
       EXPECT_EQ(*into, bytes_of(sample, size, version)) << "wrong bytes of sample " << sample;
+      EXPECT_EQ(checksum_of(id), checksum64(*into));
     }
-    return answer;
+    return end;
   }
-  std::map<uint64_t, DiskAnswer> answers() {
+  std::map<uint64_t, TierAnswer> answers() {
     const std::lock_guard lock(mutex_);
     return answers_;
   }
 
  private:
+  uint64_t checksum_of(uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    return answers_.at(id).checksum;
+  }
   uint64_t next_id() {
     const std::lock_guard lock(mutex_);
     return asked_++;
@@ -134,11 +163,12 @@ class TierUser {
 
   std::mutex mutex_;  // guards the next four
   std::condition_variable answered_;
-  std::map<uint64_t, DiskAnswer> answers_;
+  std::map<uint64_t, TierAnswer> answers_;
   uint64_t asked_ = 0;
   bool over_ = false;
   Error error_{};
-  std::unique_ptr<DiskTier> tier_;
+  Tier::Borrower borrower_ = 0;
+  std::shared_ptr<Tier> tier_;
 };
 
 class DiskFixture : public testing::Test {
@@ -149,7 +179,6 @@ class DiskFixture : public testing::Test {
     folder_ = pattern;
     settings_.folder = folder_ / "cache";
     settings_.budget = uint64_t{16} << 20;
-    settings_.fingerprint = {1, 2};
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
@@ -192,5 +221,22 @@ class DiskFixture : public testing::Test {
   std::filesystem::path folder_;
   DiskSettings settings_;
 };
+
+// With io_uring or threads, with direct I/O or through the page cache.
+class DiskOfEveryKind : public DiskFixture,
+                        public testing::WithParamInterface<std::tuple<bool, bool>> {
+ protected:
+  void SetUp() override {
+    DiskFixture::SetUp();
+    std::tie(settings_.io_uring, settings_.direct_io) = GetParam();
+  }
+};
+inline auto every_kind_of_disk() {
+  return testing::Combine(testing::Bool(), testing::Bool());
+}
+inline std::string name_of_kind(const testing::TestParamInfo<std::tuple<bool, bool>>& kind) {
+  return std::string(std::get<0>(kind.param) ? "Ring" : "Threads") +
+         (std::get<1>(kind.param) ? "Direct" : "Buffered");
+}
 
 }  // namespace foreload

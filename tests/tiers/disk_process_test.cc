@@ -78,17 +78,18 @@ size_t size_of(uint64_t sample) {
 }
 
 // Writes samples over and over, each with the version that says which try it is, and drops some, so
-// that room is won back all the time.
+// that room is won back all the time. What earlier tries left is not wanted.
 template <class Report>
 void write_for_ever(const DiskSettings& settings, uint64_t seed, Report report) {
   TierUser tier(settings);
   if (!tier) ::_exit(2);
+  tier.keep([](uint64_t) { return false; });
   std::vector<uint64_t> ids;
   for (uint64_t i = 0;; ++i) {
     const uint64_t random = mix64(seed * 1'000'003 + i);
     const uint64_t sample = random % kKillSamples;
     ids.push_back(tier.start_write(sample, bytes_of(sample, size_of(sample), seed), seed));
-    if (random / 4096 % 3 == 0) tier->drop(mix64(random) % kKillSamples);
+    if (random / 4096 % 3 == 0) tier.drop(mix64(random) % kKillSamples, seed);
     if (ids.size() < 16) continue;
     for (const uint64_t id : ids) tier.wait(id);
     ids.clear();
@@ -120,11 +121,11 @@ void DiskKillTest::kill_and_verify(int kills) {
     TierUser tier(settings_);
     ASSERT_TRUE(tier) << tier.error().message;
     EXPECT_LE(bytes_on_disk(), settings_.budget);
-    for (const DiskEntry& entry : tier->found()) {
+    for (const FoundSample& entry : tier.found()) {
       ASSERT_EQ(entry.size, size_of(entry.sample));
-      const DiskAnswer answer = tier.read(entry.sample, entry.size, entry.version);
-      ASSERT_TRUE(answer == DiskAnswer::done || answer == DiskAnswer::corrupt);
-      ++(answer == DiskAnswer::done ? found : corrupt);
+      const TierEnd answer = tier.read(entry.sample, entry.size, entry.version);
+      ASSERT_TRUE(answer == TierEnd::done || answer == TierEnd::corrupt);
+      ++(answer == TierEnd::done ? found : corrupt);
     }
   }
   EXPECT_GT(found, 0u);
@@ -141,16 +142,18 @@ TEST_F(DiskKillSoak, AfterKillNineEverythingFoundIsRight) {
 }
 
 class DiskProcessTest : public DiskFixture {};
+class DiskFaultTest : public DiskOfEveryKind {};
+INSTANTIATE_TEST_SUITE_P(Everywhere, DiskFaultTest, every_kind_of_disk(), name_of_kind);
 
 TEST_F(DiskProcessTest, TwoProcessesAtOnceShareNothing) {
   const auto fill = [this](uint64_t first) {
     TierUser tier(settings_);
     if (!tier) ::_exit(2);
     for (uint64_t sample = first; sample < first + 50; ++sample) {
-      if (tier.write(sample, 5000) != DiskAnswer::done) ::_exit(4);
+      if (tier.write(sample, 5000) != TierEnd::done) ::_exit(4);
     }
     for (uint64_t sample = first; sample < first + 50; ++sample) {
-      if (tier.read(sample, 5000) != DiskAnswer::done) ::_exit(5);
+      if (tier.read(sample, 5000) != TierEnd::done) ::_exit(5);
     }
     tier.close();
   };
@@ -159,9 +162,9 @@ TEST_F(DiskProcessTest, TwoProcessesAtOnceShareNothing) {
   EXPECT_EQ(one.wait(), 0);
   EXPECT_EQ(two.wait(), 0);
   TierUser tier(settings_);
-  EXPECT_EQ(tier->found().size(), 100u);
-  for (const DiskEntry& entry : tier->found()) {
-    EXPECT_EQ(tier.read(entry.sample, entry.size), DiskAnswer::done);
+  EXPECT_EQ(tier.found().size(), 100u);
+  for (const FoundSample& entry : tier.found()) {
+    EXPECT_EQ(tier.read(entry.sample, entry.size), TierEnd::done);
   }
 }
 
@@ -176,7 +179,7 @@ TEST_F(DiskProcessTest, TheSecondProcessIsToldWhoIsFirstAndGetsWhatIsLeft) {
   uint64_t process = 0;
   ASSERT_TRUE(first.hear(process));
   DiskSharing sharing;
-  auto second = DiskTier::open(settings_, [](uint64_t, DiskAnswer) {}, &sharing);
+  auto second = open_disk(settings_, &sharing);
   ASSERT_TRUE(second) << second.error().message;
   ASSERT_EQ(sharing.others.size(), 1u);
   EXPECT_EQ(sharing.others[0].process, process);
@@ -196,7 +199,7 @@ TEST_F(DiskProcessTest, WhereTheFirstProcessNeedsTheWholeBudgetTheSecondHasNoTie
   uint64_t word = 0;
   ASSERT_TRUE(first.hear(word));
   DiskSharing sharing;
-  const auto second = DiskTier::open(settings_, [](uint64_t, DiskAnswer) {}, &sharing);
+  const auto second = open_disk(settings_, &sharing);
   ASSERT_TRUE(second) << second.error().message;
   EXPECT_EQ(*second, nullptr);
   EXPECT_EQ(sharing.budget, 0u);
@@ -208,7 +211,7 @@ TEST_F(DiskProcessTest, AFirstProcessThatHasEndedTakesNothing) {
     TierUser first(settings_);
   }
   DiskSharing sharing;
-  const auto second = DiskTier::open(settings_, [](uint64_t, DiskAnswer) {}, &sharing);
+  const auto second = open_disk(settings_, &sharing);
   ASSERT_TRUE(second) << second.error().message;
   EXPECT_TRUE(sharing.others.empty());
   EXPECT_EQ(sharing.budget, settings_.budget);
@@ -225,45 +228,45 @@ TEST_F(DiskProcessTest, ALockedSlotIsTakenOverWhenItsProcessDies) {
   ASSERT_TRUE(child.hear(word));
   {
     TierUser tier(settings_);
-    EXPECT_TRUE(tier->found().empty());
+    EXPECT_TRUE(tier.found().empty());
   }
   child.kill();
   TierUser tier(settings_);
-  EXPECT_EQ(samples_of(tier->found()), std::vector<uint64_t>{1});
-  EXPECT_EQ(tier.read(1, 100), DiskAnswer::done);
+  EXPECT_EQ(samples_of(tier.found()), std::vector<uint64_t>{1});
+  EXPECT_EQ(tier.read(1, 100), TierEnd::done);
 }
 
-TEST_F(DiskProcessTest, TurnsItselfOffWhenItsFolderIsDeleted) {
+TEST_P(DiskFaultTest, TurnsItselfOffWhenItsFolderIsDeleted) {
   TierUser tier(settings_);
-  ASSERT_EQ(tier.write(1, 100), DiskAnswer::done);
+  ASSERT_EQ(tier.write(1, 100), TierEnd::done);
   fs::remove_all(settings_.folder);
-  EXPECT_EQ(tier.write(2, 100), DiskAnswer::failed);
+  EXPECT_EQ(tier.write(2, 100), TierEnd::failed);
   ASSERT_TRUE(tier->dead());
   EXPECT_NE(tier->dead()->find("deleted"), std::string::npos) << *tier->dead();
-  EXPECT_EQ(tier.write(3, 100), DiskAnswer::failed);
-  EXPECT_EQ(tier.read(2, 100), DiskAnswer::miss);
+  EXPECT_EQ(tier.write(3, 100), TierEnd::failed);
+  EXPECT_EQ(tier.read(2, 100), TierEnd::miss);
 }
 
-TEST_F(DiskProcessTest, TurnsItselfOffWhenItsFolderIsDeletedBeforeTheFirstWrite) {
+TEST_P(DiskFaultTest, TurnsItselfOffWhenItsFolderIsDeletedBeforeTheFirstWrite) {
   TierUser tier(settings_);
   fs::remove_all(settings_.folder);
-  EXPECT_EQ(tier.write(2, 100), DiskAnswer::failed);
+  EXPECT_EQ(tier.write(2, 100), TierEnd::failed);
   EXPECT_TRUE(tier->dead());
 }
 
-TEST_F(DiskProcessTest, ReadsOfDeletedFilesFailSoftly) {
+TEST_P(DiskFaultTest, ReadsOfDeletedFilesFailSoftly) {
   {
     TierUser tier(settings_);
-    ASSERT_EQ(tier.write(1, 100), DiskAnswer::done);
+    ASSERT_EQ(tier.write(1, 100), TierEnd::done);
   }
   TierUser tier(settings_);
   fs::remove_all(settings_.folder);
-  EXPECT_EQ(tier.read(1, 100), DiskAnswer::failed);
+  EXPECT_EQ(tier.read(1, 100), TierEnd::failed);
 }
 
 // Writing beyond a limit fails in the middle of a file, as on a full disk. The signal that comes
 // with it must be off, as the Python interpreter has it.
-TEST_F(DiskProcessTest, TurnsItselfOffWhenAWriteFails) {
+TEST_P(DiskFaultTest, TurnsItselfOffWhenAWriteFails) {
   struct rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = ::signal(SIGXFSZ, SIG_IGN);
@@ -273,23 +276,40 @@ TEST_F(DiskProcessTest, TurnsItselfOffWhenAWriteFails) {
   {
     TierUser tier(settings_);
     uint64_t written = 0;
-    while (written < 1000 && tier.write(written, 20'000) == DiskAnswer::done) ++written;
+    while (written < 1000 && tier.write(written, 20'000) == TierEnd::done) ++written;
     EXPECT_GT(written, 5u);
     EXPECT_LT(written, 20u);
     ASSERT_TRUE(tier->dead());
     EXPECT_NE(tier->dead()->find("File too large"), std::string::npos) << *tier->dead();
-    EXPECT_EQ(tier.write(5000, 100), DiskAnswer::failed);
+    EXPECT_EQ(tier.write(5000, 100), TierEnd::failed);
     for (uint64_t sample = 0; sample < written; ++sample) {
-      EXPECT_EQ(tier.read(sample, 20'000), DiskAnswer::done);
+      EXPECT_EQ(tier.read(sample, 20'000), TierEnd::done);
     }
   }
   ::setrlimit(RLIMIT_FSIZE, &before);
   ::signal(SIGXFSZ, handler);
   TierUser tier(settings_);
-  EXPECT_GT(tier->found().size(), 5u);
-  for (const DiskEntry& entry : tier->found()) {
-    EXPECT_EQ(tier.read(entry.sample, entry.size), DiskAnswer::done);
+  EXPECT_GT(tier.found().size(), 5u);
+  for (const FoundSample& entry : tier.found()) {
+    EXPECT_EQ(tier.read(entry.sample, entry.size), TierEnd::done);
   }
+}
+
+// Signals belong to the threads of the program: one that the disk's threads caught would run its
+// handler there, or interrupt their system calls.
+TEST_P(DiskFaultTest, ItsThreadsBlockAllSignals) {
+  TierUser tier(settings_);
+  ASSERT_EQ(tier.write(1, 100), TierEnd::done);
+  int threads = 0;
+  for (const auto& task : fs::directory_iterator("/proc/self/task")) {
+    if (contents(task.path() / "comm") != "foreload-disk\n") continue;
+    ++threads;
+    const std::string status = contents(task.path() / "status");
+    const uint64_t blocked = std::stoull(status.substr(status.find("SigBlk:") + 7), nullptr, 16);
+    for (const int signal : {SIGINT, SIGTERM, SIGCHLD, SIGALRM, SIGUSR1, SIGPROF, SIGRTMIN})
+      EXPECT_TRUE(blocked >> (signal - 1) & 1) << signal;
+  }
+  EXPECT_GE(threads, 2);
 }
 
 // A small file system of its own, where the system lets us mount one.
@@ -316,34 +336,34 @@ TEST_F(DiskMountTest, WorksOnATemporaryFileSystem) {
     TierUser tier(settings_);
     ASSERT_TRUE(tier) << tier.error().message;
     for (uint64_t sample = 0; sample < 20; ++sample) {
-      EXPECT_EQ(tier.write(sample, 50'001), DiskAnswer::done);
-      EXPECT_EQ(tier.read(sample, 50'001), DiskAnswer::done);
+      EXPECT_EQ(tier.write(sample, 50'001), TierEnd::done);
+      EXPECT_EQ(tier.read(sample, 50'001), TierEnd::done);
     }
   }
   TierUser tier(settings_);
-  EXPECT_EQ(tier->found().size(), 20u);
+  EXPECT_EQ(tier.found().size(), 20u);
 }
 
 TEST_F(DiskMountTest, TurnsItselfOffWhenTheDiskIsFull) {
   TierUser tier(settings_);
   ASSERT_TRUE(tier) << tier.error().message;
-  ASSERT_EQ(tier.write(0, 50'000), DiskAnswer::done);
+  ASSERT_EQ(tier.write(0, 50'000), TierEnd::done);
   replace(folder_ / "mount/other", std::string(3'600'000, 'x'));
   uint64_t sample = 1;
-  DiskAnswer answer = DiskAnswer::done;
-  while (sample < 100 && answer == DiskAnswer::done) answer = tier.write(sample++, 50'000);
-  EXPECT_EQ(answer, DiskAnswer::failed);
+  TierEnd answer = TierEnd::done;
+  while (sample < 100 && answer == TierEnd::done) answer = tier.write(sample++, 50'000);
+  EXPECT_EQ(answer, TierEnd::failed);
   ASSERT_TRUE(tier->dead());
   EXPECT_NE(tier->dead()->find("No space left"), std::string::npos) << *tier->dead();
-  EXPECT_EQ(tier.read(0, 50'000), DiskAnswer::done);
+  EXPECT_EQ(tier.read(0, 50'000), TierEnd::done);
   tier.close();
   fs::remove(folder_ / "mount/other");
   TierUser again(settings_);
-  EXPECT_FALSE(again->found().empty());
-  for (const DiskEntry& entry : again->found()) {
-    EXPECT_EQ(again.read(entry.sample, entry.size), DiskAnswer::done);
+  EXPECT_FALSE(again.found().empty());
+  for (const FoundSample& entry : again.found()) {
+    EXPECT_EQ(again.read(entry.sample, entry.size), TierEnd::done);
   }
-  EXPECT_EQ(again.write(500, 50'000), DiskAnswer::done);
+  EXPECT_EQ(again.write(500, 50'000), TierEnd::done);
 }
 
 TEST_F(DiskMountTest, RefusesABudgetBeyondTheFreeSpace) {

@@ -36,7 +36,7 @@
 #include "foreload/policy/policy.h"
 #include "foreload/sources/source.h"
 #include "foreload/staging/staging.h"
-#include "foreload/tiers/disk.h"
+#include "foreload/tiers/disk_by_sample.h"
 #include "foreload/tiers/memory.h"
 #include "foreload/tiers/memory_view.h"
 

@@ -20,7 +20,7 @@
 #include "foreload/peers/wire.h"
 #include "foreload/policy/policy.h"
 #include "foreload/sources/source.h"
-#include "foreload/tiers/disk.h"
+#include "foreload/tiers/disk_by_sample.h"
 #include "foreload/tiers/memory.h"
 
 namespace foreload {

@@ -73,7 +73,7 @@ Job job_of(const LoaderSettings& settings, const Sizes& sizes) {
   job.first_epoch = settings.first_epoch;
   job.start = settings.start;
   // Memory first, then disks, which are sorted by now.
-  std::vector<Tier> tiers{{"memory", settings.memory, 1e12}};
+  std::vector<PlannedTier> tiers{{"memory", settings.memory, 1e12}};
   double speed = 1e9;
   for (const DiskBudget& disk : settings.disks)
     tiers.push_back({"disk", disk_payload(disk.bytes, sizes.mean()), speed /= 2});
@@ -98,16 +98,16 @@ std::vector<Held> held_on(const std::vector<EngineTier>& tiers, const DatasetInd
 // Replaces what this rank can keep and holds by what all ranks can keep and hold.
 Result<void> join_facts(const LoaderSettings& settings, const DatasetIndex& index, Job& job) {
   RankFacts own{index.fingerprint(), {}, job.held};
-  for (const Tier& tier : job.tiers.at(0)) own.tiers.push_back(tier.capacity);
+  for (const PlannedTier& tier : job.tiers.at(0)) own.tiers.push_back(tier.capacity);
   std::sort(own.held.begin(), own.held.end(),
             [](const Held& a, const Held& b) { return a.sample < b.sample; });
   FORELOAD_TRY(const auto all,
                exchange_facts(*settings.join, settings.rank, settings.ranks, index.samples(), own));
-  const std::vector<Tier> like = job.tiers.at(0);
+  const std::vector<PlannedTier> like = job.tiers.at(0);
   job.tiers.clear();
   job.held.clear();
   for (const RankFacts& facts : all) {
-    std::vector<Tier> tiers;
+    std::vector<PlannedTier> tiers;
     for (size_t i = 0; i < facts.tiers.size(); ++i) {
       const bool memory = i == 0;
       tiers.push_back({memory ? "memory" : "disk", facts.tiers[i],
@@ -235,7 +235,7 @@ Result<void> Opening::open_disks() {
     const auto tier = static_cast<uint32_t>(parts_.tiers.size());
     DiskBudget& budget = settings_.disks[tier - 1];
     TierStart& start = stats_.start.tiers[tier];
-    DiskSettings disk;
+    SampleDiskSettings disk;
     disk.folder = budget.folder;
     disk.budget = budget.bytes;
     disk.reserve = needed;

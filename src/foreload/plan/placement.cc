@@ -11,7 +11,7 @@
 
 namespace foreload {
 
-Result<Capacities> Capacities::of(uint32_t ranks, std::vector<std::vector<Tier>> tiers) {
+Result<Capacities> Capacities::of(uint32_t ranks, std::vector<std::vector<PlannedTier>> tiers) {
   if (tiers.empty()) tiers.emplace_back();
   if (tiers.size() != 1 && tiers.size() != ranks)
     return fail(ErrorKind::invalid,
@@ -22,7 +22,7 @@ Result<Capacities> Capacities::of(uint32_t ranks, std::vector<std::vector<Tier>>
   capacities.ranks_ = ranks;
   for (auto& list : tiers) {
     std::stable_sort(list.begin(), list.end(),
-                     [](const Tier& a, const Tier& b) { return a.speed > b.speed; });
+                     [](const PlannedTier& a, const PlannedTier& b) { return a.speed > b.speed; });
     if (list.size() >= kNoTier)
       return fail(ErrorKind::invalid,
                   fmt::format("a rank has {} tiers: give at most {}", list.size(), kNoTier - 1));

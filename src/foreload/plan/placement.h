@@ -41,7 +41,7 @@ inline constexpr uint32_t kNoOwner = UINT32_MAX;
 inline constexpr uint32_t kNoTier = UINT8_MAX;
 
 // One level of a rank's own storage.
-struct Tier {
+struct PlannedTier {
   std::string name;       // "memory", "disk"
   uint64_t capacity = 0;  // bytes of payload
   double speed = 0;       // bytes per second; only the order matters here
@@ -53,7 +53,7 @@ class Capacities {
   // `tiers` has one entry per rank, or a single one that holds for all; tiers are sorted by speed,
   // ties keep their order, and ranks with fewer tiers get empty ones. Fails with `invalid` for a
   // wrong number of entries or a total beyond 64 bits.
-  static Result<Capacities> of(uint32_t ranks, std::vector<std::vector<Tier>> tiers);
+  static Result<Capacities> of(uint32_t ranks, std::vector<std::vector<PlannedTier>> tiers);
 
   uint32_t ranks() const { return ranks_; }
   uint32_t tiers() const { return tiers_; }

@@ -33,7 +33,7 @@ struct Job {
   uint64_t first_epoch = 0;
   uint64_t start = 0;  // samples of the first epoch already consumed by all ranks together
   PlacementKind placement = PlacementKind::cover;
-  std::vector<std::vector<Tier>> tiers;  // per rank, or one entry for all; none: no cache
+  std::vector<std::vector<PlannedTier>> tiers;  // per rank, or one entry for all; none: no cache
   std::vector<Held> held;
 };
 

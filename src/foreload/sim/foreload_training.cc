@@ -29,7 +29,7 @@ Job job_of(const Scenario& scenario) {
   job.ranks = scenario.cluster.ranks;
   job.epochs = scenario.training.epochs;
   job.batching = {scenario.training.batch_size, scenario.training.drop_last};
-  std::vector<Tier> tiers;
+  std::vector<PlannedTier> tiers;
   double speed = 1e18;
   for (uint32_t tier = 0; tier < scenario.cluster.tiers.size(); ++tier)
     tiers.push_back(

@@ -2,6 +2,8 @@
 #include "foreload/tiers/disk.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -60,15 +62,14 @@ Result<void> check_free_space(const DiskCore& core) {
                           format_bytes(free), format_bytes(core.used)));
 }
 
-class SegmentedDiskTier final : public DiskTier {
+class SegmentedDiskTier final : public Tier {
  public:
-  SegmentedDiskTier(std::shared_ptr<DiskCore> core) : core_(std::move(core)) {
-    found_ = core_->index.entries();
-  }
+  explicit SegmentedDiskTier(std::shared_ptr<DiskCore> core) : core_(std::move(core)) {}
 
   Result<void> start(const Leftovers& leftovers) {
     try {
-      writer_.emplace([writer = std::make_shared<DiskWriter>(core_, leftovers)] { writer->run(); });
+      writer_.emplace("foreload-disk",
+                      [writer = std::make_shared<DiskWriter>(core_, leftovers)] { writer->run(); });
     } catch (const std::system_error&) {
       return fail(ErrorKind::unreadable,
                   "cannot start a thread for the disk cache; raise the "
@@ -89,39 +90,88 @@ class SegmentedDiskTier final : public DiskTier {
 
   ~SegmentedDiskTier() override {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    core_->reads.stop();
-    core_->writes.stop();
+    core_->gets.stop();
+    core_->puts.stop();
     for (DiskThread& reader : readers_) reader.end_by(deadline);
     if (writer_) writer_->end_by(deadline);
     core_->answers.close();
   }
 
-  const std::vector<DiskEntry>& found() const override { return found_; }
-  void keep(const std::function<bool(uint64_t, uint64_t)>& wanted) override {
-    core_->index.keep(wanted);
+  std::string_view kind() const override { return "disk"; }
+  uint64_t capacity(uint64_t mean_size) const override {
+    return disk_payload(core_->settings.budget, mean_size);
   }
-  void read(DiskRead read) override {
-    const uint64_t ticket = core_->answers.expect(read.id);
-    core_->reads.push({std::move(read), ticket});
+
+  Borrower lend(Answered answered) override {
+    const Borrower borrower = core_->answers.lend(std::move(answered));
+    const DiskIndex::Borrowers bit = core_->index.lend();
+    const std::lock_guard lock(mutex_);
+    bits_[borrower] = bit;
+    return borrower;
   }
-  void write(DiskWrite write) override {
-    const uint64_t ticket = core_->answers.expect(write.id);
-    core_->writes.push({std::move(write), ticket});
+  void give_back(Borrower borrower) override {
+    core_->answers.give_back(borrower, std::chrono::steady_clock::now() + kPatience);
+    std::unique_lock lock(mutex_);
+    const auto bit = bits_.extract(borrower);
+    lock.unlock();
+    if (bit) core_->index.give_back(bit.mapped());
   }
-  void drop(uint64_t sample) override {
-    core_->writes.drop(sample);
-    core_->index.drop(sample);
+
+  std::vector<FoundCopy> found() const override { return core_->index.copies(); }
+  void keep(Borrower borrower, const Wanted& wanted) override {
+    core_->index.keep(bit_of(borrower), wanted);
   }
-  bool holds(uint64_t sample) const override { return core_->index.holds(sample); }
-  uint64_t used() const override { return core_->used; }
+  void submit(Borrower borrower, std::span<Get> gets, Traffic traffic) override {
+    const uint64_t ticket = core_->answers.expect(borrower, gets);
+    if (ticket > 0) core_->gets.push(gets, ticket, traffic);
+  }
+  void submit(Borrower borrower, std::span<Put> puts, Traffic traffic) override {
+    const uint64_t ticket = core_->answers.expect(borrower, puts);
+    if (ticket > 0) core_->puts.push(puts, ticket, bit_of(borrower), traffic);
+  }
+  void cancel(Borrower borrower, uint64_t id) override {
+    for (const uint64_t ticket : core_->answers.cancel(borrower, id)) {
+      core_->gets.hasten(ticket);
+      core_->puts.hasten(ticket);
+    }
+  }
+  void drop(const CopyKey& key) override {
+    if (!core_->index.pinned(key)) core_->puts.drop(key);
+    core_->index.drop(key);
+  }
+  std::shared_ptr<const void> pin(const CopyKey& key) override {
+    if (!core_->index.pin(key)) return nullptr;
+    // A pin that outlives the tier must not keep its folder locked.
+    return {core_.get(), [core = std::weak_ptr(core_), key](const void*) {
+              if (const auto still = core.lock()) still->index.unpin(key);
+            }};
+  }
+  bool holds(const CopyKey& key) const override { return core_->index.holds(key); }
+
   uint64_t payload() const override { return core_->index.payload(); }
+  void visit(const VisitCounter& visit) const override {
+    visit("disk_bytes", core_->used);
+    visit("read_bytes", core_->read_bytes);
+    visit("written_bytes", core_->written_bytes);
+    visit("moved_bytes", core_->moved_bytes);
+    visit("reclaimed_bytes", core_->reclaimed_bytes);
+    visit("corrupt_copies", core_->corrupt);
+    visit("refused_puts", core_->refused);
+  }
   std::optional<std::string> dead() const override { return core_->health.why(); }
 
  private:
+  DiskIndex::Borrowers bit_of(Borrower borrower) const {
+    const std::lock_guard lock(mutex_);
+    const auto bit = bits_.find(borrower);
+    return bit == bits_.end() ? 0 : bit->second;
+  }
+
   const std::shared_ptr<DiskCore> core_;
-  std::vector<DiskEntry> found_;
   std::optional<DiskThread> writer_;
   std::vector<DiskThread> readers_;
+  mutable std::mutex mutex_;  // guards bits_
+  std::map<Borrower, DiskIndex::Borrowers> bits_;
 };
 
 }  // namespace
@@ -147,23 +197,22 @@ uint64_t disk_budget_for(uint64_t payload, uint64_t mean_size) {
   return most;
 }
 
-Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskSettings settings, Answered answered,
-                                                 DiskSharing* sharing) {
+Result<std::shared_ptr<Tier>> open_disk(DiskSettings settings, DiskSharing* sharing) {
   FORELOAD_CHECK(check(settings));
   FORELOAD_TRY(TakenSlots taken, take_slots(settings.folder, settings.member, settings.members,
                                             std::min(settings.reserve, settings.budget)));
   for (const DiskNeighbour& other : taken.others)
     settings.budget -= std::min(settings.budget, other.bytes());
-  if (sharing != nullptr) *sharing = {taken.others, settings.budget};
+  if (sharing != nullptr) *sharing = {taken.others, settings.budget, 0};
   if (settings.budget < kLeastBudget) return nullptr;
   if (settings.segment_bytes == 0) settings.segment_bytes = segment_bytes_for(settings.budget);
   // A small budget still needs several segments, or nothing could be won back piece by piece.
   settings.segment_bytes = std::min(settings.segment_bytes, settings.budget / 4);
-  auto core =
-      std::make_shared<DiskCore>(std::move(settings), std::move(taken.own), std::move(answered));
+  auto core = std::make_shared<DiskCore>(std::move(settings), std::move(taken.own));
   FORELOAD_TRY(const Leftovers leftovers, find_leftovers(*core));
+  if (sharing != nullptr) sharing->outdated = leftovers.outdated;
   FORELOAD_CHECK(check_free_space(*core));
-  auto tier = std::make_unique<SegmentedDiskTier>(core);
+  auto tier = std::make_shared<SegmentedDiskTier>(core);
   FORELOAD_CHECK(tier->start(leftovers));
   return tier;
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "foreload/base/own_thread.h"
 #include "foreload/tiers/disk.h"
 #include "foreload/tiers/disk_answers.h"
 #include "foreload/tiers/disk_index.h"
@@ -24,12 +25,11 @@
 namespace foreload::disk_cache {
 
 struct DiskCore {
-  DiskCore(DiskSettings chosen, std::vector<Slot> taken, DiskTier::Answered answered)
+  DiskCore(DiskSettings chosen, std::vector<Slot> taken)
       : settings(std::move(chosen)),
         slots(std::move(taken)),
         files(settings.direct_io, settings.operations),
-        answers(std::move(answered)),
-        writes(settings.queue_bytes) {}
+        puts(settings.queue_bytes) {}
 
   void count(Operation operation, std::chrono::steady_clock::time_point start, uint64_t bytes,
              bool failed) const {
@@ -43,23 +43,28 @@ struct DiskCore {
   SegmentFiles files;
   DiskAnswers answers;
   DiskHealth health;
-  ReadQueue reads;
-  WriteQueue writes;
+  GetQueue gets;
+  PutQueue puts;
   std::atomic<uint64_t> used{0};  // bytes on disk
+  // What happened so far, in bytes or copies.
+  std::atomic<uint64_t> read_bytes{0}, written_bytes{0}, reclaimed_bytes{0}, moved_bytes{0};
+  std::atomic<uint64_t> corrupt{0}, refused{0};
 };
 
-// A thread that can be waited for with patience, and left behind after it.
+// A thread that can be waited for with patience, and left behind after it. Signals belong to the
+// threads of the program.
 class DiskThread {
  public:
   // Throws std::system_error where the system gives no thread.
-  explicit DiskThread(std::function<void()> work)
-      : done_(std::make_shared<Done>()), thread_([work = std::move(work), done = done_]() mutable {
+  DiskThread(const char* name, std::function<void()> work)
+      : done_(std::make_shared<Done>()),
+        thread_(start_own_thread(name, [work = std::move(work), done = done_]() mutable {
           work();
           work = nullptr;  // what it holds goes before anybody hears that it is over
           const std::lock_guard lock(done->mutex);
           done->is = true;
           done->changed.notify_all();
-        }) {}
+        })) {}
   // REQUIRES: end_by() was called.
   ~DiskThread() = default;
   DiskThread(DiskThread&&) = default;

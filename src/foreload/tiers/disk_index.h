@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where on disk every sample is, and which segments are worth keeping. The writer, the readers and
-// the owner of the tier use it at the same time; one lock guards it, and nobody does I/O under it.
+// Where on disk every copy is, who wants it, and which segments are worth keeping. The writer, the
+// readers and the owner of the tier use it at the same time; one lock guards it, and nobody does
+// I/O under it.
 //
-// Costs about 72 bytes of memory per sample held.
+// Costs about 110 bytes of memory per copy held.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +16,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "foreload/base/random.h"
+#include "foreload/metrics/operations.h"
 #include "foreload/tiers/descriptor.h"
-#include "foreload/tiers/disk.h"
 #include "foreload/tiers/segment_format.h"
 #include "foreload/tiers/slots.h"
+#include "foreload/tiers/tier.h"
 
 namespace foreload::disk_cache {
 
@@ -30,78 +33,103 @@ struct Segment {
   const Slot& slot;
   const uint64_t number;
   const SegmentHeader header;
-  uint64_t end = 0;               // of the last record
-  uint64_t file_bytes = 0;        // on disk
-  uint64_t sidecar_size = 0;      // on disk; 0: there is none
-  uint64_t wanted_bytes = 0;      // that wanted records take
-  std::vector<uint64_t> samples;  // whose records are here, or were
-  bool removed = false;           // guarded by SegmentFiles
+  uint64_t end = 0;           // of the last record
+  uint64_t file_bytes = 0;    // on disk
+  uint64_t sidecar_size = 0;  // on disk; 0: there is none
+  uint64_t wanted_bytes = 0;  // that records take that are wanted or pinned
+  std::vector<CopyKey> keys;  // whose records are here, or were
+  bool removed = false;       // guarded by SegmentFiles
 };
 
 struct RecordPlace {
   std::shared_ptr<Segment> segment;
-  uint64_t offset = 0;  // of the record's header
-  uint64_t size = 0;    // of the payload
-  uint64_t version = 0;
-  uint64_t checksum = 0;  // of the payload
+  RecordEntry record{};
 
   bool same_place(const RecordPlace& other) const {
-    return segment == other.segment && offset == other.offset;
+    return segment == other.segment && record.offset == other.record.offset;
   }
+};
+
+struct CopyKeyHash {
+  size_t operator()(const CopyKey& key) const { return key.content.low ^ mix64(key.form); }
 };
 
 class DiskIndex {
  public:
-  struct Record {
-    uint64_t sample = 0;
-    RecordPlace place;
-    bool wanted = true;
-  };
+  // A bit for each borrower. Those for whom none is left have none, and everything is wanted while
+  // one of them is there.
+  using Borrowers = uint64_t;
+
+  Borrowers lend();
+  void give_back(Borrowers borrower);
+  void keep(Borrowers borrower, const Tier::Wanted& wanted);
+  void want(Borrowers borrower, const CopyKey& key);
+  // Whether the copy is here. It is wanted, and a drop waits, until as many calls of unpin().
+  bool pin(const CopyKey& key);
+  bool pinned(const CopyKey& key) const;
+  void unpin(const CopyKey& key);
 
   void add_segment(std::shared_ptr<Segment> segment);
   // Its records are forgotten with it.
   void remove_segment(const Segment& segment);
+  // Leaves only what is wanted or pinned.
+  void forget_unwanted(const Segment& segment);
   void resize(Segment& segment, uint64_t end, uint64_t file_bytes, uint64_t sidecar_size);
 
-  // Replaces what was known about the sample.
-  void add(uint64_t sample, const RecordPlace& place);
-  // If the sample is still where it was.
-  void move(uint64_t sample, const RecordPlace& from, const RecordPlace& to);
-  void drop(uint64_t sample);
-  void drop_at(uint64_t sample, const RecordPlace& place);
-  void keep(const std::function<bool(uint64_t sample, uint64_t version)>& wanted);
+  // Replaces what was known about the copy. Who put it wants it.
+  void add(const RecordPlace& place, Borrowers borrower = 0);
+  // If the copy is still where it was.
+  void move(const RecordPlace& from, const RecordPlace& to);
+  void drop(const CopyKey& key);
+  void drop_at(const RecordPlace& place);
 
-  std::optional<RecordPlace> find(uint64_t sample) const;
-  bool holds(uint64_t sample) const;
+  std::optional<RecordPlace> find(const CopyKey& key) const;
+  bool holds(const CopyKey& key) const;
   uint64_t payload() const;
-  std::vector<DiskEntry> entries() const;  // in ascending order of samples
+  std::vector<FoundCopy> copies() const;
   // Those that are still in this segment, in the order of the file.
-  std::vector<Record> records_of(const Segment& segment) const;
+  std::vector<RecordPlace> records_of(const Segment& segment) const;
 
   // The segment with the fewest wanted bytes; null if there is none.
   std::shared_ptr<Segment> least_wanted() const;
-  // The same among segments that are worth rewriting: at least a quarter is not wanted, and what is
-  // wanted fits into `room` bytes or, if some may be lost, is less than the rest. `not_this` is
-  // being written.
-  std::shared_ptr<Segment> victim(const Segment* not_this, uint64_t room, bool may_lose) const;
+  // The same among segments from which something can be won. With `room`, only those that are worth
+  // it before there is need: at least a quarter is not wanted, and what is wanted fits into so many
+  // bytes. `not_this` is being written.
+  std::shared_ptr<Segment> victim(const Segment* not_this, std::optional<uint64_t> room) const;
+  // Bytes that giving up all such segments would win.
+  uint64_t to_be_won() const;
 
  private:
   struct Entry {
     Segment* segment;
     uint64_t offset;
     uint64_t size;
-    uint64_t version;
     uint64_t checksum;
-    bool wanted;
+    Borrowers declined;  // who does not want it
+    bool counted;        // in wanted_bytes of its segment
   };
-  using Entries = std::unordered_map<uint64_t, Entry>;
-  RecordPlace place_of(const Entry& entry) const;
+  struct Pins {
+    uint64_t count = 0;
+    bool dropped = false;  // goes with the last of them
+  };
+  using Entries = std::unordered_map<CopyKey, Entry, CopyKeyHash>;
+
+  RecordPlace place_of(const Entries::value_type& entry) const;
+  bool wanted(const Entries::value_type& entry) const;
+  void count(Entries::value_type& entry);  // after something changed in whether it is wanted
+  void count_all();
+  void insert(const RecordPlace& place, Borrowers declined);
   void forget(Entries::iterator entry);
+  void forget_in(const Segment& segment, bool wanted_too);
 
   mutable std::mutex mutex_;  // guards the rest
   std::unordered_map<const Segment*, std::shared_ptr<Segment>> segments_;
   Entries entries_;
+  std::unordered_map<CopyKey, Pins, CopyKeyHash> pins_;  // also of copies that are gone
   uint64_t payload_ = 0;
+  Borrowers borrowers_ = 0;
+  Borrowers spoken_ = 0;      // who has said what they want
+  uint64_t without_bit_ = 0;  // how many borrowers
 };
 
 // Open files of segments, the most recently opened ones. A large cache has more segments than a

@@ -19,12 +19,7 @@ struct Loaded {
   bool readable = true;
 };
 
-bool ours(const RecordEntry& record, const DiskSettings& settings) {
-  return record.fingerprint_high == settings.fingerprint.high &&
-         record.fingerprint_low == settings.fingerprint.low && record.form == settings.form;
-}
-
-Result<void> load_slot(const Slot& slot, std::vector<Loaded>& loaded) {
+Result<void> load_slot(const Slot& slot, std::vector<Loaded>& loaded, uint64_t& outdated) {
   FORELOAD_TRY(const SlotFiles files, list_slot(slot));
   const int folder = slot.folder.get();
   for (const std::string& name : files.unfinished) ::unlinkat(folder, name.c_str(), 0);
@@ -35,7 +30,8 @@ Result<void> load_slot(const Slot& slot, std::vector<Loaded>& loaded) {
   for (const uint64_t number : files.segments) {
     Loaded next;
     const int error = scan_segment(folder, number, next.scanned);
-    if (error == 0 && next.scanned.kind == SegmentKind::torn) {
+    if (error == 0 && next.scanned.kind != SegmentKind::ours) {
+      if (next.scanned.kind == SegmentKind::outdated) outdated += next.scanned.file_bytes;
       ::unlinkat(folder, sidecar_name(number).c_str(), 0);
       ::unlinkat(folder, segment_name(number).c_str(), 0);
       continue;
@@ -55,10 +51,7 @@ bool can_go_on(const DiskCore& core, const Loaded& loaded) {
   const Segment& segment = *loaded.segment;
   return loaded.readable && &segment.slot == &core.slots.front() && loaded.scanned.sidecar_right &&
          segment.file_bytes % kBlockBytes == 0 && segment.end <= segment.file_bytes &&
-         segment.end < core.settings.segment_bytes / 4 * 3 &&
-         std::all_of(
-             loaded.scanned.records.begin(), loaded.scanned.records.end(),
-             [&](const RecordEntry& record) { return ours(record, core.settings); });
+         segment.end < core.settings.segment_bytes / 4 * 3;
 }
 
 // So that the next opening need not walk through the segment again. Room permitting: a sidecar that
@@ -82,10 +75,10 @@ Result<Leftovers> find_leftovers(DiskCore& core) {
   Leftovers leftovers;
   std::vector<Loaded> loaded;
   for (const Slot& slot : core.slots) {
-    FORELOAD_CHECK(load_slot(slot, loaded));
+    FORELOAD_CHECK(load_slot(slot, loaded, leftovers.outdated));
     core.used += kBlockBytes;  // the lock
   }
-  // Later records of a sample replace earlier ones.
+  // Later records of a copy replace earlier ones.
   std::sort(loaded.begin(), loaded.end(), [](const Loaded& a, const Loaded& b) {
     return std::tuple(a.scanned.header.born, a.segment->slot.number, a.segment->number) <
            std::tuple(b.scanned.header.born, b.segment->slot.number, b.segment->number);
@@ -100,16 +93,13 @@ Result<Leftovers> find_leftovers(DiskCore& core) {
       leftovers.next_number = std::max(leftovers.next_number, segment.number + 1);
     core.used += allocated_bytes(segment.file_bytes) + allocated_bytes(segment.sidecar_size);
     core.index.add_segment(one.segment);
-    for (const RecordEntry& record : one.scanned.records) {
-      if (!ours(record, core.settings)) continue;
-      core.index.add(record.sample, {one.segment, record.offset, record.size, record.version,
-                                     record.payload_checksum});
-    }
+    for (const RecordEntry& record : one.scanned.records) core.index.add({one.segment, record});
     if (one.scanned.sidecar_right) one.scanned.records = {};
   }
   while (core.used > core.settings.budget) {
     const std::shared_ptr<Segment> least = core.index.least_wanted();
-    if (!least || delete_segment(core, least) != 0) break;
+    if (!least || delete_files(core, *least) != 0) break;
+    core.index.remove_segment(*least);
     if (least == leftovers.unfinished) leftovers.unfinished = nullptr;
     std::erase_if(loaded, [&](const Loaded& one) { return one.segment == least; });
   }

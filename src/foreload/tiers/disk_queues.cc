@@ -2,98 +2,134 @@
 #include "foreload/tiers/disk_queues.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace foreload::disk_cache {
 
-void ReadQueue::push(QueuedRead read) {
+void GetQueue::push(std::span<Get> gets, uint64_t first_ticket, Traffic traffic) {
   {
     const std::lock_guard lock(mutex_);
-    (read.read.for_peer ? peers_ : training_).push_back(std::move(read));
+    for (Get& get : gets) {
+      const uint64_t bytes = get.into.size();
+      queue_.push(traffic, bytes, {std::move(get), first_ticket++});
+    }
   }
-  pushed_.notify_one();
+  if (gets.size() == 1)
+    pushed_.notify_one();
+  else
+    pushed_.notify_all();
   if (wake_) wake_();
 }
 
-std::optional<QueuedRead> ReadQueue::take() {
-  // A loop that always reads must not make peers wait without end: they would take it for dead.
-  constexpr unsigned kAtMostInARow = 3;
-  const bool for_peer = !peers_.empty() && (training_.empty() || passed_over_ >= kAtMostInARow);
-  std::deque<QueuedRead>& queue = for_peer ? peers_ : training_;
-  if (stopped_ || queue.empty()) return std::nullopt;
-  passed_over_ = for_peer || peers_.empty() ? 0 : passed_over_ + 1;
-  QueuedRead read = std::move(queue.front());
-  queue.pop_front();
-  if (training_.empty() && peers_.empty()) quiet_.notify_all();
-  return read;
+std::optional<QueuedGet> GetQueue::take() {
+  if (stopped_) return std::nullopt;
+  if (!cancelled_.empty()) {
+    QueuedGet get = std::move(cancelled_.front());
+    cancelled_.pop_front();
+    return get;
+  }
+  while (std::optional<QueuedGet> get = queue_.pop()) {
+    if (get->turn == nullptr) return get;
+    *get->turn = true;
+    turn_.notify_all();
+  }
+  return std::nullopt;
 }
 
-std::optional<QueuedRead> ReadQueue::pop() {
+std::optional<QueuedGet> GetQueue::pop() {
   std::unique_lock lock(mutex_);
-  pushed_.wait(lock, [this] { return stopped_ || !training_.empty() || !peers_.empty(); });
-  return take();
+  std::optional<QueuedGet> get;
+  pushed_.wait(lock, [&] { return (get = take()) || stopped_; });
+  return get;
 }
 
-std::optional<QueuedRead> ReadQueue::try_pop() {
+std::optional<QueuedGet> GetQueue::try_pop() {
   const std::lock_guard lock(mutex_);
   return take();
 }
 
-std::deque<QueuedRead> ReadQueue::drain() {
+std::deque<QueuedGet> GetQueue::drain() {
   const std::lock_guard lock(mutex_);
-  std::deque<QueuedRead> left = std::exchange(training_, {});
-  for (QueuedRead& read : peers_) left.push_back(std::move(read));
-  peers_.clear();
+  std::deque<QueuedGet> left = std::exchange(cancelled_, {});
+  while (std::optional<QueuedGet> get = queue_.pop()) {
+    if (get->turn == nullptr) left.push_back(std::move(*get));
+  }
   return left;
 }
 
-void ReadQueue::stop() {
+void GetQueue::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
   }
   pushed_.notify_all();
-  quiet_.notify_all();
+  turn_.notify_all();
   if (wake_) wake_();
 }
 
-bool ReadQueue::stopped() const {
+bool GetQueue::stopped() const {
   const std::lock_guard lock(mutex_);
   return stopped_;
 }
 
-void ReadQueue::wait_for_quiet(std::chrono::milliseconds at_most) {
-  std::unique_lock lock(mutex_);
-  quiet_.wait_for(lock, at_most,
-                  [this] { return stopped_ || (training_.empty() && peers_.empty()); });
-}
-
-void WriteQueue::push(QueuedWrite write) {
+void GetQueue::hasten(uint64_t ticket) {
   {
     const std::lock_guard lock(mutex_);
-    write.refused = bytes_ > 0 && write.write.size > most_bytes_ - std::min(most_bytes_, bytes_);
-    if (write.refused) {
-      write.write.keeper = nullptr;
-      write.write.from = nullptr;
-    } else {
-      bytes_ += write.write.size;
-      pending_.emplace(write.write.sample, Pending{write.write, write.ticket, false});
+    queue_.cancel([&](QueuedGet& queued) {
+      if (queued.ticket != ticket) return false;
+      cancelled_.push_back(std::move(queued));
+      return true;
+    });
+  }
+  pushed_.notify_one();
+  if (wake_) wake_();
+}
+
+void GetQueue::wait_for_turn(Traffic traffic, uint64_t bytes) {
+  // Readers that are all stuck must not stop the writer, too.
+  constexpr std::chrono::milliseconds kAtMost{100};
+  std::unique_lock lock(mutex_);
+  if (stopped_ || queue_.empty()) return;
+  bool turn = false;
+  queue_.push(traffic, bytes, {{}, 0, &turn});
+  turn_.wait_for(lock, kAtMost, [&] { return turn || stopped_; });
+  if (!turn) queue_.cancel([&](const QueuedGet& queued) { return queued.turn == &turn; });
+}
+
+void PutQueue::push(std::span<Put> puts, uint64_t first_ticket, DiskIndex::Borrowers borrower,
+                    Traffic traffic) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (Put& put : puts) {
+      const uint64_t size = put.from.size();
+      const auto [same, end] = pending_.equal_range(put.key);
+      const bool refused =
+          (bytes_ > 0 && size > most_bytes_ - std::min(most_bytes_, bytes_)) ||
+          std::any_of(same, end, [](const auto& pending) { return !pending.second.dropped; });
+      if (refused) {
+        put.keeper = nullptr;
+        first_.push_back({std::move(put), first_ticket++, borrower, traffic, true});
+        continue;
+      }
+      bytes_ += size;
+      pending_.emplace(put.key, Pending{put, first_ticket, false});
+      queue_.push(traffic, size, {std::move(put), first_ticket++, borrower, traffic});
     }
-    queue_.push_back(std::move(write));
   }
   pushed_.notify_one();
 }
 
-std::optional<QueuedWrite> WriteQueue::pop(bool now) {
+std::optional<QueuedPut> PutQueue::pop(bool now) {
   std::unique_lock lock(mutex_);
-  if (!now) pushed_.wait(lock, [this] { return stopped_ || !queue_.empty(); });
-  if (queue_.empty()) return std::nullopt;
-  QueuedWrite write = std::move(queue_.front());
-  queue_.pop_front();
-  return write;
+  if (!now) pushed_.wait(lock, [this] { return stopped_ || !first_.empty() || !queue_.empty(); });
+  if (first_.empty()) return queue_.pop();
+  QueuedPut put = std::move(first_.front());
+  first_.pop_front();
+  return put;
 }
 
-void WriteQueue::stop() {
+void PutQueue::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -101,37 +137,54 @@ void WriteQueue::stop() {
   pushed_.notify_all();
 }
 
-bool WriteQueue::stopped() const {
+bool PutQueue::stopped() const {
   const std::lock_guard lock(mutex_);
   return stopped_;
 }
 
-std::optional<DiskWrite> WriteQueue::find(uint64_t sample) const {
-  const std::lock_guard lock(mutex_);
-  const auto [first, last] = pending_.equal_range(sample);
-  const Pending* newest = nullptr;
-  for (auto i = first; i != last; ++i) {
-    if (newest == nullptr || i->second.ticket > newest->ticket) newest = &i->second;
+void PutQueue::hasten(uint64_t ticket) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.cancel([&](QueuedPut& queued) {
+      if (queued.ticket != ticket) return false;
+      first_.push_back(std::move(queued));
+      return true;
+    });
   }
-  if (newest == nullptr || newest->dropped) return std::nullopt;
-  return newest->write;
+  pushed_.notify_one();
 }
 
-void WriteQueue::drop(uint64_t sample) {
+std::optional<Put> PutQueue::find(const CopyKey& key) const {
   const std::lock_guard lock(mutex_);
-  const auto [first, last] = pending_.equal_range(sample);
+  const auto [first, last] = pending_.equal_range(key);
+  const auto live =
+      std::find_if(first, last, [](const auto& pending) { return !pending.second.dropped; });
+  if (live == last) return std::nullopt;
+  return live->second.put;
+}
+
+void PutQueue::shelter(const Put& put) {
+  const std::lock_guard lock(mutex_);
+  bytes_ += put.from.size();
+  pending_.emplace(put.key, Pending{put, 0, false});
+}
+
+void PutQueue::drop(const CopyKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto [first, last] = pending_.equal_range(key);
   for (auto i = first; i != last; ++i) i->second.dropped = true;
 }
 
-void WriteQueue::finish(const QueuedWrite& write, const std::function<void()>& publish) {
+void PutQueue::finish(QueuedPut& put, const std::function<void()>& publish) {
   std::shared_ptr<const void> keeper;  // let go after the lock
+  const std::shared_ptr<const void> other = std::move(put.put.keeper);
   const std::lock_guard lock(mutex_);
-  const auto [first, last] = pending_.equal_range(write.write.sample);
+  const auto [first, last] = pending_.equal_range(put.put.key);
   for (auto i = first; i != last; ++i) {
-    if (i->second.ticket != write.ticket) continue;
+    if (i->second.ticket != put.ticket) continue;
     if (!i->second.dropped && publish) publish();
-    keeper = std::move(i->second.write.keeper);
-    bytes_ -= write.write.size;
+    keeper = std::move(i->second.put.keeper);
+    bytes_ -= put.put.from.size();
     pending_.erase(i);
     return;
   }

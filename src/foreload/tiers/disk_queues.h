@@ -1,87 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the disk tier was asked to do and has not begun: its scheduler. Reads of the training loop
-// go before reads for peers, of which one in four goes first while both wait; the writer asks for a
-// quiet moment before it takes the disk, and gets one at the latest after a short wait, so that
-// steady reading slows writing down but does not stop it. Any thread may use them.
+// What the disk tier was asked to do and has not begun: gets and puts, each by traffic class. The
+// readers serve the gets; the writer, before it takes the disk, queues up among them with the class
+// and the bytes of what it writes, and goes on at the latest after a short wait. Any thread may use
+// them.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
-#include "foreload/tiers/disk.h"
+#include "foreload/tiers/disk_index.h"
+#include "foreload/tiers/tier.h"
+#include "foreload/tiers/traffic_queue.h"
 
 namespace foreload::disk_cache {
 
-struct QueuedRead {
-  DiskRead read;
+struct QueuedGet {
+  Get get;
   uint64_t ticket = 0;
+  bool* turn = nullptr;  // not a get: the writer's turn, which waits for this to become true
 };
 
-class ReadQueue {
+class GetQueue {
  public:
-  void push(QueuedRead read);
-  // The next read; waits for one. Nothing once stopped.
-  std::optional<QueuedRead> pop();
-  std::optional<QueuedRead> try_pop();  // without waiting
+  // With tickets in a row from the first.
+  void push(std::span<Get> gets, uint64_t first_ticket, Traffic traffic);
+  // The next get; waits for one. Nothing once stopped.
+  std::optional<QueuedGet> pop();
+  std::optional<QueuedGet> try_pop();  // without waiting
   // What is left after stop().
-  std::deque<QueuedRead> drain();
+  std::deque<QueuedGet> drain();
   void stop();
   bool stopped() const;
+  // A get that is cancelled comes next.
+  void hasten(uint64_t ticket);
   // Called after every push and stop, for somebody who cannot wait in pop().
   // REQUIRES: set before the first push.
   void set_wake(std::function<void()> wake) { wake_ = std::move(wake); }
 
-  // Waits until no read is queued, the time is over, or the queue is stopped.
-  void wait_for_quiet(std::chrono::milliseconds at_most);
+  // Waits until it is the turn of so many bytes of this class, the time is over, or the queue is
+  // stopped.
+  void wait_for_turn(Traffic traffic, uint64_t bytes);
 
  private:
-  std::optional<QueuedRead> take();
+  std::optional<QueuedGet> take();
 
   std::function<void()> wake_;
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable pushed_;
-  std::condition_variable quiet_;
-  std::deque<QueuedRead> training_;
-  std::deque<QueuedRead> peers_;
-  unsigned passed_over_ = 0;  // reads of the training loop since the last one for peers
+  std::condition_variable turn_;
+  TrafficQueue<QueuedGet> queue_;
+  std::deque<QueuedGet> cancelled_;
   bool stopped_ = false;
 };
 
-struct QueuedWrite {
-  DiskWrite write;
+struct QueuedPut {
+  Put put;
   uint64_t ticket = 0;
-  bool refused = false;  // there was no room in the queue
+  DiskIndex::Borrowers borrower = 0;
+  Traffic traffic = Traffic::fill;
+  bool refused = false;  // there was no room in the queue, or one like it waits
 };
 
-// Writes hold on to their memory until they are answered, so their bytes are bounded.
-class WriteQueue {
+// Puts hold on to their memory until they are answered, so their bytes are bounded.
+class PutQueue {
  public:
-  explicit WriteQueue(uint64_t most_bytes) : most_bytes_(most_bytes) {}
+  explicit PutQueue(uint64_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // Beyond the bound, a write is queued as refused and without its memory.
-  void push(QueuedWrite write);
-  // The next write. Waits for one unless `now`. Nothing if there is none, or once stopped.
-  std::optional<QueuedWrite> pop(bool now);
+  // Beyond the bound, a put is queued as refused and without its memory.
+  void push(std::span<Put> puts, uint64_t first_ticket, DiskIndex::Borrowers borrower,
+            Traffic traffic);
+  // The next put. Waits for one unless `now`. Nothing if there is none, or once stopped.
+  std::optional<QueuedPut> pop(bool now);
   void stop();
   bool stopped() const;
+  void hasten(uint64_t ticket);
 
-  // A write that was not answered yet, for reads that come before the disk has it.
-  std::optional<DiskWrite> find(uint64_t sample) const;
-  // A write that was not answered yet is not to be published.
-  void drop(uint64_t sample);
-  // Ends a write: calls publish, under the lock, unless it was dropped meanwhile.
-  void finish(const QueuedWrite& write, const std::function<void()>& publish);
+  // A put that was not answered yet, for gets that come before the disk has it.
+  std::optional<Put> find(const CopyKey& key) const;
+  // Puts bytes there that are nowhere else while they move, to be ended like any put; ticket 0.
+  void shelter(const Put& put);
+  // A put that was not answered yet is not to be published.
+  void drop(const CopyKey& key);
+  // Ends a put: calls publish, under the lock, unless it was dropped meanwhile. Lets its memory go.
+  void finish(QueuedPut& put, const std::function<void()>& publish);
 
  private:
   struct Pending {
-    DiskWrite write;
+    Put put;
     uint64_t ticket;
     bool dropped;
   };
@@ -89,9 +101,10 @@ class WriteQueue {
   const uint64_t most_bytes_;
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable pushed_;
-  std::deque<QueuedWrite> queue_;
-  std::unordered_multimap<uint64_t, Pending> pending_;  // by sample
-  uint64_t bytes_ = 0;                                  // of pending_
+  TrafficQueue<QueuedPut> queue_;
+  std::deque<QueuedPut> first_;  // refused and cancelled ones
+  std::unordered_multimap<CopyKey, Pending, CopyKeyHash> pending_;
+  uint64_t bytes_ = 0;  // of pending_
   bool stopped_ = false;
 };
 

@@ -15,101 +15,144 @@ constexpr unsigned kPoolThreads = 8;
 constexpr size_t kKeptBlocks = 64;
 constexpr uint64_t kKeptBytes = uint64_t{1} << 20;
 
-// Copies the payload and checks the copy; false if the record is not the one that was asked for.
-bool copy_record(const BlockRead& read, const DiskSettings& settings) {
-  const DiskRead& asked = read.asked.read;
-  const std::span<const std::byte> record(read.blocks.get() + (read.place.offset - read.start),
-                                          sizeof(RecordHeader) + read.place.size);
-  const auto header = read_record_header(record, read.place.segment->header.mark);
-  if (!header || header->sample != asked.sample || header->version != read.place.version ||
-      header->size != asked.size || header->form != settings.form ||
-      header->fingerprint_high != settings.fingerprint.high ||
-      header->fingerprint_low != settings.fingerprint.low)
-    return false;
-  const std::span<std::byte> into(asked.into, asked.size);
-  if (!into.empty()) std::memcpy(into.data(), record.data() + sizeof(RecordHeader), into.size());
-  if (asked.checksum != nullptr) *asked.checksum = header->payload_checksum;
-  return checksum64(into) == header->payload_checksum;
+// Pieces [first, last] hold the range.
+struct Pieces {
+  uint64_t first;
+  uint64_t last;
+};
+Pieces pieces_for(const Get& get) {
+  const uint64_t first = std::min(get.offset / kPieceBytes, pieces_of(get.size) - 1);
+  const uint64_t end = get.offset + get.into.size();
+  return {first, end == 0 ? 0 : std::max(first, (end - 1) / kPieceBytes)};
+}
+
+// Copies what is asked for and checks every piece of it; false if one is not what was put.
+bool copy_pieces(const BlockRead& read) {
+  const Get& get = read.asked.get;
+  const RecordEntry& record = read.place.record;
+  const Pieces pieces = pieces_for(get);
+  const uint64_t payload = record.offset + sizeof(RecordHeader);
+  if (pieces.first == 0) {
+    const std::span<const std::byte> bytes(read.blocks.get() + (record.offset - read.start),
+                                           sizeof(RecordHeader));
+    const auto header = read_record_header(bytes, read.place.segment->header.mark);
+    if (!header || header->key != record.key || header->size != record.size ||
+        header->payload_checksum != record.payload_checksum)
+      return false;
+  }
+  for (uint64_t number = pieces.first; number <= pieces.last; ++number) {
+    const uint64_t stored = payload + piece_offset(record.size, number) - read.start;
+    const Piece piece = read_piece(read.blocks.get() + stored, record, number);
+    const uint64_t begin = number * kPieceBytes;
+    const uint64_t from = std::max(begin, get.offset);
+    const uint64_t to = std::min(begin + piece.bytes.size(), get.offset + get.into.size());
+    const auto copy = get.into.subspan(from - get.offset, to - from);
+    if (!copy.empty()) std::memcpy(copy.data(), piece.bytes.data() + (from - begin), copy.size());
+    // What is checked is the copy, where there is one of all of it.
+    const bool whole = copy.size() == piece.bytes.size();
+    if (checksum64(whole ? std::span<const std::byte>(copy) : piece.bytes) != piece.checksum)
+      return false;
+  }
+  return true;
+}
+
+bool whole(const Get& get) {
+  return get.into.size() == get.size;
 }
 
 }  // namespace
 
-// The bytes of a write that was not answered yet are in memory: the disk need not be asked.
-bool DiskReads::answer_from_queue(const QueuedRead& asked) {
-  const std::optional<DiskWrite> write = core_->writes.find(asked.read.sample);
-  if (!write || write->size != asked.read.size) return false;
-  if (write->size > 0) std::memcpy(asked.read.into, write->from, write->size);
-  if (asked.read.checksum != nullptr) *asked.read.checksum = write->checksum;
-  const bool right = checksum64({asked.read.into, asked.read.size}) == write->checksum;
-  core_->answers.answer(asked.ticket, right ? DiskAnswer::done : DiskAnswer::corrupt);
-  return true;
+// The bytes of a put that was not answered yet are in memory: the disk need not be asked.
+std::optional<Ended> DiskReads::get_from_queue(const QueuedGet& asked) {
+  const Get& get = asked.get;
+  const std::optional<Put> put = core_->puts.find(get.key);
+  if (!put || put->from.size() != get.size) return std::nullopt;
+  const auto from = put->from.subspan(get.offset, get.into.size());
+  if (!from.empty()) std::memcpy(get.into.data(), from.data(), from.size());
+  const uint64_t checksum = checksum64(get.into);
+  if (whole(get) && checksum != put->checksum) return Ended{asked.ticket, TierEnd::corrupt};
+  return Ended{asked.ticket, TierEnd::done, checksum};
 }
 
-std::unique_ptr<BlockRead> DiskReads::begin(QueuedRead asked) {
-  if (answer_from_queue(asked)) return nullptr;
+std::unique_ptr<BlockRead> DiskReads::begin(QueuedGet asked, std::vector<Ended>& ended) {
+  const uint64_t ticket = asked.ticket;
+  const auto end = [&](TierEnd how) {
+    ended.push_back({ticket, how});
+    return nullptr;
+  };
+  if (!core_->answers.begin(ticket)) return end(TierEnd::cancelled);
   auto read = std::make_unique<BlockRead>();
   read->asked = std::move(asked);
-  const DiskRead& wanted = read->asked.read;
+  const Get& get = read->asked.get;
+  if (get.offset > get.size || get.into.size() > get.size - get.offset) return end(TierEnd::miss);
   for (std::optional<RecordPlace> tried;;) {
-    const std::optional<RecordPlace> place = core_->index.find(wanted.sample);
-    if (!place || place->size != wanted.size) {
-      core_->answers.answer(read->asked.ticket, DiskAnswer::miss);
+    if (const auto got = get_from_queue(read->asked)) {
+      ended.push_back(*got);
       return nullptr;
     }
-    if (tried && tried->same_place(*place)) {
-      core_->answers.answer(read->asked.ticket, DiskAnswer::failed);
-      return nullptr;
-    }
-    tried = place;
+    std::optional<RecordPlace> place = core_->index.find(get.key);
+    if (!place || place->record.size != get.size) return end(TierEnd::miss);
+    if (tried && tried->same_place(*place)) return end(TierEnd::failed);
     read->place = *place;
+    tried = std::move(place);
     // A segment that was given up after we looked: its record has moved, or is gone.
-    read->file = core_->files.open(*place->segment);
+    read->file = core_->files.open(*read->place.segment);
     if (read->file) break;
   }
-  const uint64_t end = read->place.offset + sizeof(RecordHeader) + read->place.size;
-  read->start = read->place.offset / kBlockBytes * kBlockBytes;
-  read->bytes = round_up(end, kBlockBytes) - read->start;
-  read->needed = end - read->start;
-  if (!take_blocks(*read)) {
-    core_->answers.answer(read->asked.ticket, DiskAnswer::failed);
-    return nullptr;
-  }
+  const RecordEntry& record = read->place.record;
+  const Pieces pieces = pieces_for(get);
+  const uint64_t payload = record.offset + sizeof(RecordHeader);
+  const uint64_t from =
+      pieces.first == 0 ? record.offset : payload + piece_offset(record.size, pieces.first);
+  const uint64_t to = payload + piece_offset(record.size, pieces.last + 1);
+  read->start = from / kBlockBytes * kBlockBytes;
+  read->bytes = round_up(to, kBlockBytes) - read->start;
+  read->needed = to - read->start;
+  if (!take_blocks(*read)) return end(TierEnd::failed);
   read->began = std::chrono::steady_clock::now();
   return read;
 }
 
-void DiskReads::finish(std::unique_ptr<BlockRead> read, int error) {
+Ended DiskReads::finish(std::unique_ptr<BlockRead> read, int error) {
   core_->count(Operation::read, read->began, read->done, error != 0);
-  DiskAnswer answer = DiskAnswer::done;
+  core_->read_bytes += read->done;
+  const Get& get = read->asked.get;
+  Ended ended{read->asked.ticket, TierEnd::done};
   if (error != 0) {
-    answer = DiskAnswer::failed;
-  } else if (read->done < read->needed || !copy_record(*read, core_->settings)) {
-    core_->index.drop_at(read->asked.read.sample, read->place);
-    answer = DiskAnswer::corrupt;
+    ended.end = TierEnd::failed;
+  } else if (read->done < read->needed || !copy_pieces(*read)) {
+    core_->index.drop_at(read->place);
+    ++core_->corrupt;
+    ended.end = TierEnd::corrupt;
+  } else {
+    ended.checksum = whole(get) ? read->place.record.payload_checksum : checksum64(get.into);
   }
   read->file->forget(read->start, read->bytes);
   give_blocks(*read);
-  const uint64_t ticket = read->asked.ticket;
-  read.reset();
-  core_->answers.answer(ticket, answer);
+  return ended;
 }
 
 void DiskReads::serve_queue() {
-  while (std::optional<QueuedRead> asked = core_->reads.pop()) {
-    std::unique_ptr<BlockRead> read = begin(std::move(*asked));
-    if (!read) continue;
-    const int64_t n = read->file->read(read->start, {read->blocks.get(), read->bytes});
-    const int error = n < 0 ? errno : 0;
-    read->done = n < 0 ? 0 : static_cast<uint64_t>(n);
-    finish(std::move(read), error);
+  std::vector<Ended> ended;
+  while (std::optional<QueuedGet> asked = core_->gets.pop()) {
+    if (std::unique_ptr<BlockRead> read = begin(std::move(*asked), ended)) {
+      const int64_t n = read->file->read(read->start, {read->blocks.get(), read->bytes});
+      const int error = n < 0 ? errno : 0;
+      read->done = n < 0 ? 0 : static_cast<uint64_t>(n);
+      ended.push_back(finish(std::move(read), error));
+    }
+    asked.reset();
+    core_->answers.answer(ended);
+    ended.clear();
   }
   abandon_queue();
 }
 
 void DiskReads::abandon_queue() {
-  for (const QueuedRead& left : core_->reads.drain()) {
-    core_->answers.answer(left.ticket, DiskAnswer::failed);
-  }
+  std::vector<Ended> ended;
+  for (const QueuedGet& left : core_->gets.drain())
+    ended.push_back({left.ticket, TierEnd::cancelled});
+  core_->answers.answer(ended);
 }
 
 bool DiskReads::take_blocks(BlockRead& read) {
@@ -136,9 +179,10 @@ void DiskReads::give_blocks(BlockRead& read) {
 
 std::vector<DiskThread> start_pool(const std::shared_ptr<DiskReads>& reads) {
   std::vector<DiskThread> threads;
-  for (unsigned i = 0; i < kPoolThreads; ++i) {
+  const unsigned at_once = reads->core().settings.at_once;
+  for (unsigned i = 0; i < (at_once > 0 ? at_once : kPoolThreads); ++i) {
     try {
-      threads.emplace_back([reads] { reads->serve_queue(); });
+      threads.emplace_back("foreload-disk", [reads] { reads->serve_queue(); });
     } catch (const std::system_error&) {
       break;  // fewer will do
     }

@@ -14,6 +14,8 @@ namespace foreload::disk_cache {
 namespace {
 
 constexpr unsigned kDepth = 64;
+// So many answers are given together, at most.
+constexpr size_t kMostAnswers = 8;
 // Memory of reads in flight together; a single larger read goes alone.
 constexpr uint64_t kMostBytes = uint64_t{64} << 20;
 
@@ -21,7 +23,10 @@ constexpr uint64_t kMostBytes = uint64_t{64} << 20;
 // it through an event descriptor, which is one more read in the ring.
 class Ring {
  public:
-  explicit Ring(std::shared_ptr<DiskReads> reads) : reads_(std::move(reads)) {}
+  explicit Ring(std::shared_ptr<DiskReads> reads) : reads_(std::move(reads)) {
+    const unsigned at_once = reads_->core().settings.at_once;
+    if (at_once > 0) depth_ = std::min(kDepth, at_once);
+  }
   ~Ring() {
     if (made_) io_uring_queue_exit(&ring_);
   }
@@ -39,9 +44,10 @@ class Ring {
   void run() {
     listen();
     for (;;) {
-      const bool stopped = reads_->core().reads.stopped();
+      const bool stopped = reads_->core().gets.stopped();
       if (stopped) reads_->abandon_queue();
       if (!stopped) start_more();
+      answer();
       if (stopped && in_flight_.empty() && !listening_) break;
       const int error = io_uring_submit_and_wait(&ring_, 1);
       if (error < 0 && error != -EINTR && error != -EAGAIN && error != -EBUSY) {
@@ -55,7 +61,7 @@ class Ring {
         io_uring_cqe_seen(&ring_, completion);
         if (read == nullptr) {
           listening_ = false;
-          if (!reads_->core().reads.stopped()) listen();
+          if (!reads_->core().gets.stopped()) listen();
         } else {
           complete(read, result);
         }
@@ -73,10 +79,12 @@ class Ring {
   }
 
   void start_more() {
-    while (in_flight_.size() < kDepth && (in_flight_.empty() || bytes_ < kMostBytes)) {
-      std::optional<QueuedRead> asked = reads_->core().reads.try_pop();
+    while (in_flight_.size() < depth_ && (in_flight_.empty() || bytes_ < kMostBytes)) {
+      std::optional<QueuedGet> asked = reads_->core().gets.try_pop();
       if (!asked) return;
-      std::unique_ptr<BlockRead> read = reads_->begin(std::move(*asked));
+      std::unique_ptr<BlockRead> read = reads_->begin(std::move(*asked), ended_);
+      asked.reset();
+      if (ended_.size() >= kMostAnswers) answer();
       if (!read) continue;
       bytes_ += read->bytes;
       BlockRead* key = read.get();
@@ -109,28 +117,37 @@ class Ring {
     std::unique_ptr<BlockRead> finished = std::move(found->second);
     in_flight_.erase(found);
     bytes_ -= finished->bytes;
-    reads_->finish(std::move(finished), result < 0 ? -result : 0);
+    ended_.push_back(reads_->finish(std::move(finished), result < 0 ? -result : 0));
+    if (ended_.size() >= kMostAnswers) answer();
+  }
+
+  void answer() {
+    reads_->core().answers.answer(ended_);
+    ended_.clear();
   }
 
   // The ring does not work any more, and the system may still write to what is in flight: its
   // memory is left to it.
   void give_up() {
     for (auto& [key, read] : in_flight_) {
-      reads_->core().answers.answer(read->asked.ticket, DiskAnswer::failed);
+      ended_.push_back({read->asked.ticket, TierEnd::failed});
       static_cast<void>(read.release());
     }
     in_flight_.clear();
+    answer();
     reads_->serve_queue();
   }
 
   const std::shared_ptr<DiskReads> reads_;
   std::shared_ptr<Descriptor> wake_;
   io_uring ring_{};
+  unsigned depth_ = kDepth;
   bool made_ = false;
   bool listening_ = false;
   uint64_t woken_ = 0;
   std::unordered_map<BlockRead*, std::unique_ptr<BlockRead>> in_flight_;
-  uint64_t bytes_ = 0;  // of in_flight_
+  uint64_t bytes_ = 0;        // of in_flight_
+  std::vector<Ended> ended_;  // not answered yet
 };
 
 }  // namespace
@@ -138,12 +155,12 @@ class Ring {
 std::optional<DiskThread> start_ring(const std::shared_ptr<DiskReads>& reads) {
   auto ring = std::make_shared<Ring>(reads);
   if (!ring->make()) return std::nullopt;
-  reads->core().reads.set_wake([wake = ring->wake()] {
+  reads->core().gets.set_wake([wake = ring->wake()] {
     const uint64_t one = 1;
     static_cast<void>(!::write(wake->get(), &one, sizeof one));
   });
   try {
-    return DiskThread([ring] { ring->run(); });
+    return DiskThread("foreload-disk", [ring] { ring->run(); });
   } catch (const std::system_error&) {
     return std::nullopt;
   }

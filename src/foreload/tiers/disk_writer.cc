@@ -22,7 +22,6 @@ namespace foreload::disk_cache {
 namespace {
 
 constexpr uint64_t kBufferBytes = uint64_t{1} << 20;
-constexpr std::chrono::milliseconds kPatience{20};   // with reads, before each write of the buffer
 constexpr std::chrono::milliseconds kFarewell{500};  // for what is queued when the tier ends
 
 uint64_t now_nanoseconds() {
@@ -49,73 +48,79 @@ DiskWriter::DiskWriter(std::shared_ptr<DiskCore> core, const Leftovers& leftover
 
 void DiskWriter::run() {
   if (!buffer_) die("no memory for the buffer", ENOMEM);
-  while (!core_->writes.stopped()) {
-    std::optional<QueuedWrite> write = core_->writes.pop(unflushed_);
-    if (write) {
-      take(std::move(*write));
+  while (!core_->puts.stopped()) {
+    std::optional<QueuedPut> put = core_->puts.pop(unflushed_);
+    if (put) {
+      take(std::move(*put));
     } else if (unflushed_) {
       flush();
     }
   }
   // What was asked for before the end is worth half a second: the next run finds it.
   const auto end = std::chrono::steady_clock::now() + kFarewell;
-  while (std::optional<QueuedWrite> write = core_->writes.pop(true)) {
+  while (std::optional<QueuedPut> put = core_->puts.pop(true)) {
     if (std::chrono::steady_clock::now() < end)
-      take(std::move(*write));
+      take(std::move(*put));
     else
-      answer(*write, DiskAnswer::failed);
+      answer(*put, TierEnd::cancelled);
   }
   if (current_ && !core_->health.dead()) seal();
 }
 
-void DiskWriter::answer(const QueuedWrite& write, DiskAnswer answer) {
-  core_->writes.finish(write, {});
-  core_->answers.answer(write.ticket, answer);
+void DiskWriter::answer(QueuedPut& put, TierEnd end) {
+  if (end == TierEnd::full) ++core_->refused;
+  core_->puts.finish(put, {});
+  core_->answers.answer({put.ticket, end});
 }
 
-void DiskWriter::take(QueuedWrite write) {
-  if (core_->health.dead()) return answer(write, DiskAnswer::failed);
-  if (write.refused) return answer(write, DiskAnswer::full);
-  const DiskWrite& w = write.write;
-  const std::optional<RecordPlace> known = core_->index.find(w.sample);
-  if (known && known->version == w.version && known->size == w.size &&
-      known->checksum == w.checksum)
-    return answer(write, DiskAnswer::done);
-  if (unfinished_) go_on(std::exchange(unfinished_, nullptr));
-  // A sample that cannot be a segment of its own is not worth winning room for.
-  if (w.size >= core_->settings.budget || !make_room(w.size)) {
-    const bool over = core_->health.dead() || core_->writes.stopped();
-    return answer(write, over ? DiskAnswer::failed : DiskAnswer::full);
+void DiskWriter::take(QueuedPut put) {
+  if (!core_->answers.begin(put.ticket)) return answer(put, TierEnd::cancelled);
+  if (core_->health.dead()) return answer(put, TierEnd::failed);
+  const CopyKey& key = put.put.key;
+  const uint64_t size = put.put.from.size();
+  if (put.refused || core_->index.holds(key)) {
+    core_->index.want(put.borrower, key);
+    return answer(put, TierEnd::full);
   }
-  if (!begin_segment()) return answer(write, DiskAnswer::failed);
-  Unpublished record;
-  record.sample = w.sample;
-  record.place = {current_, 0, w.size, w.version, w.checksum};
-  const std::span<const std::byte> payload(w.from, w.size);
-  record.write = std::move(write);
+  traffic_ = put.traffic;
+  if (unfinished_) go_on(std::exchange(unfinished_, nullptr));
+  // A copy that cannot be a segment of its own is not worth winning room for.
+  if (size >= core_->settings.budget || !make_room(size)) {
+    const bool stopped = core_->puts.stopped();
+    return answer(put, core_->health.dead() ? TierEnd::failed
+                       : stopped            ? TierEnd::cancelled
+                                            : TierEnd::full);
+  }
+  if (!begin_segment()) return answer(put, TierEnd::failed);
+  Unpublished record{{current_, {key, 0, size, put.put.checksum}}, {}};
+  const std::span<const std::byte> payload = put.put.from;
+  record.put = std::move(put);
   append(std::move(record), payload);
 }
 
-// REQUIRES: fits(payload.size()) and begin_segment().
+// REQUIRES: excess(payload.size()) == 0 and begin_segment().
 bool DiskWriter::append(Unpublished record, std::span<const std::byte> payload) {
   static constexpr std::array<std::byte, kRecordAlignment> kZeros{};
-  const DiskSettings& settings = core_->settings;
   record.place.segment = current_;
-  record.place.offset = base_ + fill_;
-  const RecordEntry entry{settings.fingerprint.high,
-                          settings.fingerprint.low,
-                          record.sample,
-                          record.place.version,
-                          settings.form,
-                          record.place.offset,
-                          record.place.size,
-                          record.place.checksum};
+  record.place.record.offset = base_ + fill_;
+  const RecordEntry entry = record.place.record;
   const RecordHeader header = make_record_header(current_->header.mark, entry);
-  const uint64_t padding = record_bytes(payload.size()) - sizeof header - payload.size();
+  const uint64_t padding =
+      record_bytes(payload.size()) - sizeof header - stored_bytes(payload.size());
   unpublished_.push_back(std::move(record));
   ++records_;
-  return put(std::as_bytes(std::span(&header, 1))) && put(payload) &&
-         put(std::span(kZeros).first(padding));
+  if (!put(std::as_bytes(std::span(&header, 1)))) return false;
+  const uint64_t pieces = pieces_of(payload.size());
+  for (uint64_t number = 0; number < pieces; ++number) {
+    const auto rest = payload.subspan(number * kPieceBytes);
+    const auto piece = rest.first(std::min<size_t>(kPieceBytes, rest.size()));
+    if (pieces > 1) {
+      const uint64_t checksum = piece_checksum(piece, entry, number);
+      if (!put(std::as_bytes(std::span(&checksum, 1)))) return false;
+    }
+    if (!put(piece)) return false;
+  }
+  return put(std::span(kZeros).first(padding));
 }
 
 bool DiskWriter::put(std::span<const std::byte> bytes) {
@@ -134,7 +139,7 @@ bool DiskWriter::put(std::span<const std::byte> bytes) {
 // the bytes it has already do not change, so a torn write cannot hurt records before it.
 bool DiskWriter::flush() {
   if (core_->health.dead()) return false;
-  if (!core_->writes.stopped()) core_->reads.wait_for_quiet(kPatience);
+  core_->gets.wait_for_turn(traffic_, fill_);
   struct stat status{};
   if (::fstat(file_->get(), &status) != 0 || status.st_nlink == 0) {
     die("its files were deleted", ENOENT);
@@ -149,6 +154,7 @@ bool DiskWriter::flush() {
     die("writing failed", error);
     return false;
   }
+  core_->written_bytes += bytes;
   file_->forget(base_, bytes);
   const uint64_t file_bytes = base_ + bytes;
   core_->used += file_bytes - current_->file_bytes;
@@ -163,18 +169,26 @@ bool DiskWriter::flush() {
 }
 
 void DiskWriter::publish() {
+  std::vector<Ended> ended;
   while (!unpublished_.empty()) {
-    const Unpublished& first = unpublished_.front();
-    if (first.place.offset + record_bytes(first.place.size) > base_ + fill_) break;
-    const Unpublished record = std::move(unpublished_.front());
+    const RecordEntry& first = unpublished_.front().place.record;
+    if (first.offset + record_bytes(first.size) > base_ + fill_) break;
+    Unpublished record = std::move(unpublished_.front());
     unpublished_.pop_front();
-    if (!record.write) {
-      core_->index.move(record.sample, record.from, record.place);
+    const auto add = [&] {
+      if (record.from.segment)
+        core_->index.move(record.from, record.place);
+      else
+        core_->index.add(record.place, record.put->borrower);
+    };
+    if (!record.put) {
+      add();
       continue;
     }
-    core_->writes.finish(*record.write, [&] { core_->index.add(record.sample, record.place); });
-    core_->answers.answer(record.write->ticket, DiskAnswer::done);
+    core_->puts.finish(*record.put, add);
+    ended.push_back({record.put->ticket, TierEnd::done});
   }
+  core_->answers.answer(ended);
 }
 
 // Makes sure that there is a segment to write to. REQUIRES: if there is one, the next record goes
@@ -218,21 +232,15 @@ void DiskWriter::go_on(const std::shared_ptr<Segment>& segment) {
   file_ = std::move(file);
   base_ = base;
   fill_ = fill;
-  records_ = segment->samples.size();
+  records_ = segment->keys.size();
 }
 
 bool DiskWriter::seal() {
   if (!current_) return true;
   if (unflushed_ && !flush()) return false;
-  const std::vector<DiskIndex::Record> held = core_->index.records_of(*current_);
   std::vector<RecordEntry> entries;
-  entries.reserve(held.size());
-  const DiskSettings& settings = core_->settings;
-  for (const DiskIndex::Record& record : held) {
-    entries.push_back({settings.fingerprint.high, settings.fingerprint.low, record.sample,
-                       record.place.version, settings.form, record.place.offset, record.place.size,
-                       record.place.checksum});
-  }
+  for (const RecordPlace& place : core_->index.records_of(*current_))
+    entries.push_back(place.record);
   // The sidecar must not speak of records that a power cut could still take.
   int error = ::fdatasync(file_->get()) == 0 ? 0 : errno;
   if (error == 0) {
@@ -255,8 +263,8 @@ void DiskWriter::die(std::string_view what, int error) {
   core_->health.die(fmt::format(
       "the disk cache {} is off: {}: {}; check the disk, or choose another folder or budget",
       core_->settings.folder.native(), what, std::generic_category().message(error)));
-  for (const Unpublished& record : std::exchange(unpublished_, {})) {
-    if (record.write) answer(*record.write, DiskAnswer::failed);
+  for (Unpublished& record : std::exchange(unpublished_, {})) {
+    if (record.put) answer(*record.put, TierEnd::failed);
   }
   unflushed_ = false;
 }

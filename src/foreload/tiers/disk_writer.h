@@ -34,14 +34,13 @@ class DiskWriter {
  private:
   // A record that is in the buffer or the file and not in the index yet.
   struct Unpublished {
-    uint64_t sample = 0;
     RecordPlace place;
-    std::optional<QueuedWrite> write;  // none: it is moved
-    RecordPlace from;                  // where it was, if it is moved
+    std::optional<QueuedPut> put;  // none: it is moved, and still there
+    RecordPlace from{};            // where it was, if it is moved
   };
 
-  void take(QueuedWrite write);
-  void answer(const QueuedWrite& write, DiskAnswer answer);
+  void take(QueuedPut put);
+  void answer(QueuedPut& put, TierEnd end);
   // All return false when the tier is dead.
   bool append(Unpublished record, std::span<const std::byte> payload);
   bool put(std::span<const std::byte> bytes);
@@ -54,11 +53,12 @@ class DiskWriter {
 
   // Room, in disk_room.cc.
   bool goes_into_current(uint64_t size) const;
-  bool fits(uint64_t size) const;
+  uint64_t excess(uint64_t size) const;
   bool make_room(uint64_t size);
   uint64_t room() const;
   bool reclaim(const std::shared_ptr<Segment>& victim);
-  bool move_record(const DiskIndex::Record& record);
+  bool make_way(uint64_t size);
+  std::optional<Put> read_record(const RecordPlace& place);
 
   const std::shared_ptr<DiskCore> core_;
   uint64_t born_;  // of the youngest segment
@@ -72,11 +72,11 @@ class DiskWriter {
   uint64_t base_ = 0;  // where in the file the buffer begins; a multiple of kBlockBytes
   uint64_t fill_ = 0;  // bytes in the buffer
   bool unflushed_ = false;
+  Traffic traffic_ = Traffic::fill;  // of the put that was taken last
   std::deque<Unpublished> unpublished_;
 };
 
-// Deletes a segment with its sidecar and all it holds, and takes it off the books. Returns 0 or
-// errno.
-int delete_segment(DiskCore& core, const std::shared_ptr<Segment>& segment);
+// Deletes a segment's file and sidecar, and takes them off the books. Returns 0 or errno.
+int delete_files(DiskCore& core, Segment& segment);
 
 }  // namespace foreload::disk_cache

@@ -39,19 +39,15 @@ SegmentKind kind_of_segment(std::span<const std::byte> bytes, SegmentHeader& hea
     return SegmentKind::torn;
   if (std::memcmp(header.magic, kSegmentMagic, magic) != 0) return SegmentKind::foreign;
   if (known < sizeof header) return SegmentKind::torn;
-  if (header.version != kDiskFormatVersion) return SegmentKind::foreign;
+  if (header.version > kDiskFormatVersion) return SegmentKind::foreign;
   if (header.checksum != checksum_of(header) || header.mark == 0) return SegmentKind::torn;
-  return SegmentKind::ours;
+  return header.version == kDiskFormatVersion ? SegmentKind::ours : SegmentKind::outdated;
 }
 
 RecordHeader make_record_header(uint64_t mark, const RecordEntry& entry) {
   RecordHeader header{};
   header.mark = mark;
-  header.fingerprint_high = entry.fingerprint_high;
-  header.fingerprint_low = entry.fingerprint_low;
-  header.sample = entry.sample;
-  header.version = entry.version;
-  header.form = entry.form;
+  header.key = entry.key;
   header.size = entry.size;
   header.payload_checksum = entry.payload_checksum;
   header.header_checksum = checksum_of(header);
@@ -66,14 +62,21 @@ std::optional<RecordHeader> read_record_header(std::span<const std::byte> bytes,
 }
 
 RecordEntry entry_of(const RecordHeader& header, uint64_t offset) {
-  return {header.fingerprint_high,
-          header.fingerprint_low,
-          header.sample,
-          header.version,
-          header.form,
-          offset,
-          header.size,
-          header.payload_checksum};
+  return {header.key, offset, header.size, header.payload_checksum};
+}
+
+Piece read_piece(const std::byte* stored, const RecordEntry& record, uint64_t piece) {
+  const uint64_t begin = piece * kPieceBytes;
+  const uint64_t length = std::min(kPieceBytes, record.size - begin);
+  if (pieces_of(record.size) == 1) return {{stored, length}, record.payload_checksum};
+  uint64_t checksum = 0;
+  std::memcpy(&checksum, stored, sizeof checksum);
+  return {{stored + sizeof checksum, length}, checksum - record.payload_checksum - piece};
+}
+
+uint64_t piece_checksum(std::span<const std::byte> bytes, const RecordEntry& record,
+                        uint64_t piece) {
+  return checksum64(bytes) + record.payload_checksum + piece;
 }
 
 SidecarHeader make_sidecar_header(uint64_t mark, uint64_t covered,

@@ -7,8 +7,13 @@
 // A segment is a header and records behind each other. Its mark, a random number, stands in its
 // header and in every record, so that bytes left from another file, or a record inside somebody's
 // payload, are not taken for records of this one.
+//
+// A payload of more than a piece is stored in pieces, each behind a checksum of its own, so that a
+// range of it can be read and checked without the rest. A piece's checksum also covers which piece
+// of which payload it is.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -16,21 +21,23 @@
 #include <span>
 
 #include "foreload/base/hash.h"
+#include "foreload/tiers/tier.h"
 
 namespace foreload::disk_cache {
 
 static_assert(std::endian::native == std::endian::little, "the formats are little-endian");
 
-inline constexpr uint32_t kDiskFormatVersion = 1;
+inline constexpr uint32_t kDiskFormatVersion = 2;
 inline constexpr uint64_t kRecordAlignment = 8;
 inline constexpr uint64_t kBlockBytes = 4096;  // unit of direct I/O, and of counting room
+inline constexpr uint64_t kPieceBytes = 64 << 10;
 
 struct SegmentHeader {
   char magic[8];
   uint32_t version;
   uint32_t zero;
   uint64_t mark;         // never 0
-  uint64_t born;         // nanoseconds since 1970; of two records of a sample the later born counts
+  uint64_t born;         // nanoseconds since 1970; of two records of a copy the later born counts
   uint64_t reserved[3];  // 0
   uint64_t checksum;     // of the bytes before
 };
@@ -38,16 +45,12 @@ static_assert(sizeof(SegmentHeader) == 64);
 
 struct RecordHeader {
   uint64_t mark;
-  uint64_t fingerprint_high;
-  uint64_t fingerprint_low;
-  uint64_t sample;
-  uint64_t version;
-  uint64_t form;
+  CopyKey key;
   uint64_t size;              // of the payload, which follows
   uint64_t payload_checksum;  // XXH3 of the payload
   uint64_t header_checksum;   // of the bytes before
 };
-static_assert(sizeof(RecordHeader) == 72);
+static_assert(sizeof(RecordHeader) == 56);
 
 struct SidecarHeader {
   char magic[8];
@@ -64,23 +67,31 @@ static_assert(sizeof(SidecarHeader) == 64);
 
 // A record as the sidecar lists it.
 struct RecordEntry {
-  uint64_t fingerprint_high;
-  uint64_t fingerprint_low;
-  uint64_t sample;
-  uint64_t version;
-  uint64_t form;
+  CopyKey key;
   uint64_t offset;  // of the record's header in the segment
   uint64_t size;
   uint64_t payload_checksum;
 };
-static_assert(sizeof(RecordEntry) == 64);
+static_assert(sizeof(RecordEntry) == 48);
 
 constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
-// What a record takes of a segment. REQUIRES: size < 2^63.
+constexpr uint64_t pieces_of(uint64_t size) {
+  return size <= kPieceBytes ? 1 : (size - 1) / kPieceBytes + 1;
+}
+// Where a piece begins behind the record's header, with its checksum if there are several; that of
+// the piece behind the last is what the payload takes.
+constexpr uint64_t piece_offset(uint64_t size, uint64_t piece) {
+  const uint64_t checksums = pieces_of(size) > 1 ? piece * sizeof(uint64_t) : 0;
+  return std::min(size, piece * kPieceBytes) + checksums;
+}
+constexpr uint64_t stored_bytes(uint64_t size) {
+  return piece_offset(size, pieces_of(size));
+}
+// What a record takes of a segment. REQUIRES: size < 2^62.
 constexpr uint64_t record_bytes(uint64_t size) {
-  return round_up(sizeof(RecordHeader) + size, kRecordAlignment);
+  return round_up(sizeof(RecordHeader) + stored_bytes(size), kRecordAlignment);
 }
 // What a file of that many bytes counts against the budget.
 constexpr uint64_t allocated_bytes(uint64_t bytes) {
@@ -94,8 +105,9 @@ SegmentHeader make_segment_header(uint64_t mark, uint64_t born);
 
 enum class SegmentKind : uint8_t {
   ours,
-  torn,     // never finished, or damaged: nothing in it can be trusted
-  foreign,  // of another version, or no segment at all: hands off
+  torn,      // never finished, or damaged: nothing in it can be trusted
+  outdated,  // of an earlier version, which nobody reads any more
+  foreign,   // of a later version, or no segment at all: hands off
 };
 // `bytes` are the first bytes of a file, fewer than a header's if there are no more.
 SegmentKind kind_of_segment(std::span<const std::byte> bytes, SegmentHeader& header);
@@ -105,6 +117,16 @@ RecordHeader make_record_header(uint64_t mark, const RecordEntry& entry);
 // REQUIRES: bytes.size() >= sizeof(RecordHeader).
 std::optional<RecordHeader> read_record_header(std::span<const std::byte> bytes, uint64_t mark);
 RecordEntry entry_of(const RecordHeader& header, uint64_t offset);
+
+// The bytes of a piece and the checksum they must have; `stored` is where the piece begins.
+struct Piece {
+  std::span<const std::byte> bytes;
+  uint64_t checksum;
+};
+Piece read_piece(const std::byte* stored, const RecordEntry& record, uint64_t piece);
+// What stands before a piece of `record`, if it has several.
+uint64_t piece_checksum(std::span<const std::byte> bytes, const RecordEntry& record,
+                        uint64_t piece);
 
 SidecarHeader make_sidecar_header(uint64_t mark, uint64_t covered,
                                   std::span<const RecordEntry> entries);

@@ -47,7 +47,8 @@ int write_all(int fd, std::span<const std::byte> bytes) {
 bool whole(const RecordEntry& record, uint64_t file_bytes) {
   return record.offset >= sizeof(SegmentHeader) && record.offset % kRecordAlignment == 0 &&
          record.offset <= file_bytes && file_bytes - record.offset >= sizeof(RecordHeader) &&
-         record.size <= file_bytes - record.offset - sizeof(RecordHeader);
+         record.size <= file_bytes &&
+         stored_bytes(record.size) <= file_bytes - record.offset - sizeof(RecordHeader);
 }
 
 class Walk {
@@ -99,7 +100,9 @@ bool read_sidecar(int folder, uint64_t number, ScannedSegment& scanned, uint64_t
   if (!file || ::fstat(file.get(), &status) != 0) return false;
   scanned.sidecar_bytes = std::max<uint64_t>(1, static_cast<uint64_t>(status.st_size));
   // One byte of a segment has at most one record, which bounds what a wrong size can make us read.
-  if (static_cast<uint64_t>(status.st_size) > sidecar_bytes(scanned.file_bytes / 64)) return false;
+  if (static_cast<uint64_t>(status.st_size) >
+      sidecar_bytes(scanned.file_bytes / sizeof(RecordEntry)))
+    return false;
   std::vector<std::byte> bytes(static_cast<size_t>(status.st_size));
   SidecarHeader header;
   if (read_at(file.get(), 0, bytes) != status.st_size ||

@@ -26,7 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kLockText = "foreload disk cache, format 1\n";
+constexpr std::string_view kLockText = "foreload disk cache, format 2\n";
+// What it holds is deleted when the slot is taken, not read.
+constexpr std::string_view kOutdatedText = "foreload disk cache, format 1\n";
 constexpr uint32_t kMostSlots = 1 << 16;
 
 std::string system_message(int error) {
@@ -110,7 +112,9 @@ Result<void> write_holder(const Slot& slot, uint64_t reserve) {
 bool foreign(const Slot& slot, const SlotFiles& files) {
   const auto text = lock_text(slot.lock.get());
   // A process that ended at once may have written less than all of it.
-  if (!text || (!text->starts_with(kLockText) && !kLockText.starts_with(*text))) return true;
+  if (!text || (!text->starts_with(kLockText) && !text->starts_with(kOutdatedText) &&
+                !kLockText.starts_with(*text)))
+    return true;
   for (const uint64_t number : files.segments) {
     const Descriptor file(
         ::openat(slot.folder.get(), segment_name(number).c_str(), O_RDONLY | O_CLOEXEC));

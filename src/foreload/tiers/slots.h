@@ -33,7 +33,7 @@ struct TakenSlots {
   std::vector<DiskNeighbour> others;
 };
 
-// The slots of a member. Makes folders that are missing. A slot with files of another format is
+// The slots of a member. Makes folders that are missing. A slot with files of a later format is
 // left alone. `reserve` is what this process will come to, written down for neighbours. Fails with
 // `unreadable`. REQUIRES: member < members.
 Result<TakenSlots> take_slots(const std::filesystem::path& folder, uint32_t member,
