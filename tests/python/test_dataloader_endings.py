@@ -138,7 +138,7 @@ def test_a_loader_may_be_collected_on_its_own_thread(tmp_path):
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (4, 4)).save(tmp_path / "a.bmp")
     code = """
-import sys, threading, foreload, foreload.transforms
+import sys, threading, foreload
 made, gone = threading.Event(), threading.Event()
 held = []
 def drop(data, mode, upright):
@@ -146,7 +146,7 @@ def drop(data, mode, upright):
     held.clear()
     gone.set()
     raise ValueError
-foreload.transforms.decode_other = drop
+foreload.transforms.steps.decode_other = drop
 held.append(foreload.DataLoader(sys.argv[1], transform=foreload.transforms.CenterCrop(4)))
 made.set()
 print(gone.wait(60), held)
