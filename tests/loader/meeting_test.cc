@@ -78,6 +78,26 @@ TEST_F(MeetingTest, WithoutUcxRanksOfOneHostShare) {
   expect_error(arrange(two_nodes_, "host", environment), "all ranks on one host");
 }
 
+// Rank 5 of 6 is below rank 1. Loaders do not see what others pass on.
+TEST_F(MeetingTest, ManyRanksPassOnWhatRankZeroHas) {
+  MeetingSettings settings;
+  settings.transport = "host";
+  auto store = folder_rendezvous(root_ / "meet", "job");
+  ASSERT_TRUE(store);
+  settings.rendezvous = std::move(*store);
+  const auto one = Meeting::arrange({1, 6, 1, 6, "RANK"}, settings, warning_);
+  const auto five = Meeting::arrange({5, 6, 5, 6, "RANK"}, settings, warning_);
+  ASSERT_TRUE(one && *one && five && *five);
+  const auto timeout = std::chrono::seconds(30);
+  const auto below = (*one)->join(7, timeout).rendezvous->below();
+  const auto above = (*five)->join(7, timeout).rendezvous->above();
+  ASSERT_TRUE(below && above);
+  ASSERT_TRUE(below->put("key", "value"));
+  EXPECT_EQ(above->get("key", timeout).value_or("nothing"), "value");
+  EXPECT_FALSE((*five)->join(8, timeout).rendezvous->above()->get("key", {}));
+  EXPECT_FALSE((*five)->join(7, timeout).rendezvous->below());
+}
+
 TEST_F(MeetingTest, AFolderNeedsANameForEachAttempt) {
   ::setenv("XDG_RUNTIME_DIR", root_.c_str(), 1);  // for the secret
   const JobRanks one_node{0, 2, 0, 2, "RANK"};

@@ -112,14 +112,14 @@ def test_ctrl_c_is_seen_while_c_plus_plus_decodes(tmp_path):
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (4, 4)).save(tmp_path / "a.bmp")
     code = """
-import signal, sys, threading, foreload, foreload.transforms
+import signal, sys, threading, foreload
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by jobs of a shell
 started = threading.Event()
 def slow(data, mode, upright):  # in place of what Pillow does
     started.set()
     threading.Event().wait(1)
     raise ValueError
-foreload.transforms.decode_other = slow
+foreload.transforms.steps.decode_other = slow
 def press():
     started.wait()
     signal.raise_signal(signal.SIGINT)
@@ -138,7 +138,7 @@ def test_a_loader_may_be_collected_on_its_own_thread(tmp_path):
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (4, 4)).save(tmp_path / "a.bmp")
     code = """
-import sys, threading, foreload, foreload.transforms
+import sys, threading, foreload
 made, gone = threading.Event(), threading.Event()
 held = []
 def drop(data, mode, upright):
@@ -146,7 +146,7 @@ def drop(data, mode, upright):
     held.clear()
     gone.set()
     raise ValueError
-foreload.transforms.decode_other = drop
+foreload.transforms.steps.decode_other = drop
 held.append(foreload.DataLoader(sys.argv[1], transform=foreload.transforms.CenterCrop(4)))
 made.set()
 print(gone.wait(60), held)
