@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "foreload/loader/dataset.h"
-
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,7 +15,8 @@
 
 #include "foreload/base/bytes.h"
 #include "foreload/base/paths.h"
-#include "foreload/plan/index.h"
+#include "foreload/dataset/index.h"
+#include "foreload/formats/format.h"
 
 #include "calls.h"
 
@@ -46,21 +45,21 @@ Result<ListingOptions> listing_options(const std::optional<Extensions>& extensio
 DatasetIndex from_folder(const Path& folder, const std::optional<Extensions>& extensions) {
   return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
     FORELOAD_TRY(const ListingOptions options, listing_options(extensions, watch));
-    return index_folder(expand_home(folder), options);
+    return open_dataset({expand_home(folder).native()}, options, "folder");
   });
 }
 
 DatasetIndex from_list(const Path& list) {
   return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
     FORELOAD_TRY(const ListingOptions options, listing_options(std::nullopt, watch));
-    return index_file_list(expand_home(list), options);
+    return open_dataset({expand_home(list).native()}, options, "list");
   });
 }
 
 DatasetIndex open(const Path& path, const std::optional<Extensions>& extensions) {
   return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
     FORELOAD_TRY(const ListingOptions options, listing_options(extensions, watch));
-    return open_dataset(expand_home(path), options);
+    return open_dataset({expand_home(path).native()}, options);
   });
 }
 
@@ -73,10 +72,8 @@ py::str file_name(std::string_view name) {
 
 py::list names(const DatasetIndex& index) {
   py::list names;
-  for (uint64_t sample = 0; sample < index.samples(); ++sample) {
-    const uint64_t object = index.plain() ? sample : index.part(sample, 0).object;
-    names.append(file_name(index.object_name(object)));
-  }
+  for (uint64_t sample = 0; sample < index.samples(); ++sample)
+    names.append(file_name(index.sample_name(sample)));
   return names;
 }
 

@@ -20,11 +20,11 @@
 #include <pybind11/stl/filesystem.h>
 
 #include "foreload/base/cpus.h"
-#include "foreload/loader/dataset.h"
+#include "foreload/formats/format.h"
 #include "foreload/loader/meeting.h"
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
-#include "foreload/sources/shaped.h"
+#include "foreload/stores/shaped.h"
 
 #include "calls.h"
 #include "endings.h"
@@ -350,7 +350,7 @@ void register_loader(py::module_& module) {
            [](LoaderCore& core, int64_t sample) {
              const auto index = core.loader()->shared_index();
              const uint64_t number = within("sample", sample, 0, index->samples());
-             return py::bytes(std::string(index->object_name(index->part(number, 0).object)));
+             return py::bytes(std::string(index->sample_name(number)));
            })
       .def("stats_json", without_gil<>([](Loader& loader) { return to_json(loader.stats()); }))
       .def("start_json",

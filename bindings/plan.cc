@@ -13,7 +13,7 @@
 #include <pybind11/stl.h>
 
 #include "foreload/base/bytes.h"
-#include "foreload/plan/index.h"
+#include "foreload/dataset/index.h"
 #include "foreload/plan/summary.h"
 
 #include "calls.h"

@@ -5,7 +5,7 @@
 
 #include <pybind11/numpy.h>
 
-#include "foreload/plan/index.h"
+#include "foreload/dataset/index.h"
 
 #include "calls.h"
 
@@ -32,7 +32,7 @@ void register_sizes(py::module_& module) {
       .def_static(
           "of_index",
           [](const DatasetIndex& index) {
-            return compute([&](SignalWatch&) { return Sizes::of(index); });
+            return compute([&](SignalWatch&) { return Sizes::of(index.sample_sizes()); });
           },
           py::arg("index"))
       .def("__len__", &Sizes::samples);

@@ -24,8 +24,9 @@
 
 #include "foreload/base/parallel.h"
 #include "foreload/decode/transform.h"
+#include "foreload/formats/listing.h"
 #include "foreload/plan/order.h"
-#include "foreload/sources/listing.h"
+#include "foreload/stores/file_store.h"
 
 namespace foreload {
 namespace {
@@ -37,9 +38,9 @@ constexpr uint64_t kSeed = 0;
 constexpr uint32_t kSide = 224;
 
 Result<Files> read_files(const std::string& folder) {
-  FORELOAD_TRY(const Listing listing, list_folder(folder));
+  FORELOAD_TRY(const Listing listing, list_folder(FileStore(folder)));
   Files files;
-  for (const ListedFile& file : listing.files) {
+  for (const StoredObject& file : listing.files) {
     std::ifstream in(folder + "/" + file.name, std::ios::binary);
     files.emplace_back(file.size);
     if (!in.read(reinterpret_cast<char*>(files.back().data()),

@@ -14,8 +14,9 @@
 
 #include <gtest/gtest.h>
 
+#include "foreload/formats/format.h"
 #include "foreload/loader/catalog.h"
-#include "foreload/loader/dataset.h"
+#include "foreload/stores/file_store.h"
 #include "foreload/tiers/disk_by_sample.h"
 
 #include "../base/without_privilege.h"
@@ -280,7 +281,7 @@ class SilentDisk final : public DiskTier {
 
 TEST_F(LoaderFaults, ADiskThatNeverAnswersIsGivenUp) {
   // The parts of a loader by hand, to put the disk in.
-  auto index = index_folder(root_ / "data", ListingOptions{{".jpg"}});
+  auto index = open_dataset({(root_ / "data").native()}, ListingOptions{{".jpg"}});
   ASSERT_TRUE(index);
   EngineParts parts;
   parts.index = std::make_shared<const DatasetIndex>(std::move(*index));
@@ -294,18 +295,19 @@ TEST_F(LoaderFaults, ADiskThatNeverAnswersIsGivenUp) {
     job.held.push_back({sample, 0, 1});
     found.push_back({sample, 0, parts.index->sample_size(sample)});
   }
-  auto plan = Plan::make(job, *Sizes::of(*parts.index));
+  auto plan = Plan::make(job, *Sizes::of(parts.index->sample_sizes()));
   ASSERT_TRUE(plan);
   parts.plan = std::make_shared<const Plan>(std::move(*plan));
   parts.held = job.held;
   parts.tiers.resize(2);
   parts.tiers[0].memory = std::move(*MemoryTier::create(100, 0, {}));
   parts.tiers[1].disk = std::make_unique<SilentDisk>(found);
-  FolderSettings folder;
-  folder.root = root_ / "data";
-  folder.objects = std::make_shared<IndexCatalog>(parts.index);
-  auto source = open_folder(
-      folder, [inbox = parts.inbox](SourceAnswer answer) { inbox->post(std::move(answer)); });
+  SourceSettings settings;
+  settings.objects = std::make_shared<IndexCatalog>(parts.index);
+  auto source =
+      FileStore(root_ / "data").open(settings, [inbox = parts.inbox](SourceAnswer answer) {
+        inbox->post(std::move(answer));
+      });
   ASSERT_TRUE(source);
   parts.source = std::move(*source);
   parts.staging = Staging::create(1 << 20);

@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "foreload/loader/loader.h"
-#include "foreload/sources/shaped.h"
+#include "foreload/stores/shaped.h"
 
 namespace foreload {
 

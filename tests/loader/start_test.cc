@@ -12,10 +12,10 @@
 
 #include <gtest/gtest.h>
 
+#include "foreload/formats/saved_index.h"
 #include "foreload/loader/automatic_budget.h"
 #include "foreload/loader/loader.h"
 #include "foreload/loader/memory_need.h"
-#include "foreload/loader/saved_index.h"
 #include "foreload/loader/start_report.h"
 #include "foreload/loader/starting_point.h"
 
@@ -25,6 +25,13 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+
+fs::path index_file_of(const fs::path& cache, const fs::path& dataset,
+                       const std::vector<std::string>& extensions) {
+  ListingOptions options;
+  options.extensions = extensions;
+  return index_file_in(cache, *find_dataset({dataset.native()}, options));
+}
 
 // Takes reads and answers none before its end, so that as many are in flight as the policy allows.
 class HeldSource final : public Source {
@@ -194,7 +201,7 @@ TEST_F(StartTest, AFolderWithANewFileIsListedAgainByItself) {
 TEST_F(StartTest, AListingThatCannotBeCheckedIsUsedWithAWarning) {
   open(with_disk());
   fs::rename(root_ / "data", root_ / "moved");
-  IndexPlace place{root_ / "data", {}, root_ / "cache", false, {}};
+  IndexPlace place{{(root_ / "data").native()}, {}, root_ / "cache", false};
   ListingOptions options;
   options.extensions = {".jpg"};
   const auto opened = open_saved_index(place, options);
@@ -295,7 +302,7 @@ TEST_F(StartTest, NamedIndexIsNotKeptInTheCacheToo) {
   with.index = root_ / "named.index";
   open(with);
   EXPECT_TRUE(fs::exists(with.index));
-  EXPECT_FALSE(fs::exists(*index_file_in(with.disks[0].folder, with.dataset, with.extensions)));
+  EXPECT_FALSE(fs::exists(index_file_of(with.disks[0].folder, with.dataset, with.extensions)));
 }
 
 TEST_F(StartTest, WithoutADiskNothingIsKept) {
@@ -330,7 +337,7 @@ TEST_F(StartTest, DamagedIndexInTheCacheIsMadeAgain) {
 }
 
 TEST_F(StartTest, IndexThatCannotBeKeptIsAWarning) {
-  const fs::path file = *index_file_in(root_ / "cache", settings().dataset, settings().extensions);
+  const fs::path file = index_file_of(root_ / "cache", settings().dataset, settings().extensions);
   fs::create_directories(file / "in the way");
   const auto loader = open(with_disk());
   ASSERT_EQ(loader->stats().start.warnings.size(), 1u);

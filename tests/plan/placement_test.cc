@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "foreload/plan/index.h"
+#include "foreload/dataset/index.h"
 #include "foreload/plan/room.h"
 
 namespace foreload {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "foreload/plan/index.h"
+#include "foreload/dataset/index.h"
 #include "foreload/plan/summary.h"
 
 namespace foreload {

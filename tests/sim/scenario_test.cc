@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include "foreload/dataset/index.h"
 #include "foreload/metrics/run_file.h"
 #include "foreload/model/profile.h"
-#include "foreload/plan/index.h"
 
 #include "thesis.h"
 

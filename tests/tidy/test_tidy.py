@@ -126,6 +126,16 @@ def wrong_includes(path: Path, text: str, parts: dict[str, Part]) -> list[str]:
     ]
 
 
+def dead_permissions(texts: dict[str, list[str]], parts: dict[str, Part]) -> list[str]:
+    """Parts that one may include and does not; `texts` are the C++ files of each part."""
+    return [
+        f"README.md: {name} may include {other}, and does not"
+        for name, part in parts.items()
+        for other in sorted(part.may_use)
+        if not part.planned and not any(f'"foreload/{other}/' in text for text in texts[name])
+    ]
+
+
 def wrong_needs(path: Path, text: str, parts: dict[str, Part]) -> list[str]:
     """Parts linked through NEEDS or by target name that the table does not allow."""
     own = path.parts[2]
@@ -206,6 +216,22 @@ def test_includes_can_fail():
         "src/foreload/base/hash.cc: base may not include foreload/plan"
     ]
     assert wrong_includes(Path("src/foreload/util/x.cc"), code, parts) != []
+
+
+def test_permissions():
+    texts: dict[str, list[str]] = {}
+    for path in FILES:
+        if in_a_part(path) and is_cpp(path):
+            texts.setdefault(path.parts[2], []).append((ROOT / path).read_text("utf-8"))
+    accept(dead_permissions(texts, the_parts()))
+
+
+def test_permissions_can_fail():
+    parts = parts_table("| base | x | – |\n| plan | x | base |\n")
+    assert dead_permissions({"base": [], "plan": ['#include "foreload/base/a.h"']}, parts) == []
+    assert dead_permissions({"base": [], "plan": []}, parts) == [
+        "README.md: plan may include base, and does not"
+    ]
 
 
 def test_needs():

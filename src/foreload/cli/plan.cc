@@ -16,7 +16,7 @@
 #include "foreload/cli/arguments.h"
 #include "foreload/cli/external.h"
 #include "foreload/cli/verbs.h"
-#include "foreload/loader/dataset.h"
+#include "foreload/formats/format.h"
 #include "foreload/plan/summary.h"
 
 namespace foreload::cli {
@@ -52,9 +52,9 @@ Result<Sizes> dataset_sizes(const PlanArguments& options) {
   }
   ProgressBar bar("reading sizes");
   listing.progress = bar.callback();
-  FORELOAD_TRY(const DatasetIndex index, open_dataset(options.dataset, listing));
+  FORELOAD_TRY(const DatasetIndex index, open_dataset({options.dataset}, listing));
   if (!options.save_index.empty()) FORELOAD_CHECK(index.save(options.save_index));
-  return Sizes::of(index);
+  return Sizes::of(index.sample_sizes());
 }
 
 Result<Sizes> synthetic_sizes(const PlanArguments& options) {

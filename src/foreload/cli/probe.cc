@@ -18,7 +18,7 @@
 #include "foreload/base/progress.h"
 #include "foreload/cli/arguments.h"
 #include "foreload/cli/verbs.h"
-#include "foreload/loader/dataset.h"
+#include "foreload/formats/format.h"
 #include "foreload/loader/starting_point.h"
 
 namespace foreload::cli {

@@ -24,15 +24,15 @@
 #include "foreload/cli/arguments.h"
 #include "foreload/cli/rank_reports.h"
 #include "foreload/cli/verbs.h"
+#include "foreload/formats/format.h"
 #include "foreload/loader/automatic_budget.h"
-#include "foreload/loader/dataset.h"
 #include "foreload/loader/job_ranks.h"
 #include "foreload/loader/loader.h"
 #include "foreload/loader/meeting.h"
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
 #include "foreload/metrics/run_record.h"
-#include "foreload/sources/shaped.h"
+#include "foreload/stores/shaped.h"
 #include "foreload/verdict/verdict.h"
 
 namespace foreload::cli {

@@ -366,7 +366,7 @@ bool Engine::lose_tier(uint32_t tier, const std::string& why) {
 }
 
 std::string Engine::name_of_sample(uint64_t sample) const {
-  return std::string(parts_.index->object_name(parts_.index->part(sample, 0).object));
+  return std::string(parts_.index->sample_name(sample));
 }
 
 }  // namespace foreload

@@ -19,7 +19,7 @@
 #include "foreload/decode/transform.h"
 #include "foreload/peers/wire.h"
 #include "foreload/policy/policy.h"
-#include "foreload/sources/source.h"
+#include "foreload/stores/source.h"
 #include "foreload/tiers/disk_by_sample.h"
 #include "foreload/tiers/memory.h"
 

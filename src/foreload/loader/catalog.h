@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "foreload/plan/index.h"
-#include "foreload/sources/source.h"
+#include "foreload/dataset/index.h"
+#include "foreload/stores/source.h"
 
 namespace foreload {
 

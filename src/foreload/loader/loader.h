@@ -21,16 +21,16 @@
 #include "foreload/base/progress.h"
 #include "foreload/base/result.h"
 #include "foreload/fetch/engine.h"
+#include "foreload/formats/file_list.h"
+#include "foreload/formats/saved_index.h"
 #include "foreload/loader/disk_order.h"
 #include "foreload/loader/joining.h"
 #include "foreload/loader/neighbours.h"
-#include "foreload/loader/saved_index.h"
 #include "foreload/metrics/histogram.h"
 #include "foreload/metrics/operations.h"
 #include "foreload/metrics/trace.h"
 #include "foreload/plan/plan.h"
-#include "foreload/sources/file_list.h"
-#include "foreload/sources/folder.h"
+#include "foreload/stores/store.h"
 #include "foreload/tiers/disk_by_sample.h"
 #include "foreload/verdict/verdict.h"
 
@@ -43,7 +43,7 @@ struct DiskBudget {
 };
 
 struct LoaderSettings {
-  std::filesystem::path dataset;        // a folder, or a file list (sources/file_list.h)
+  std::filesystem::path dataset;        // a path or URI of any format (formats/format.h)
   std::vector<std::string> extensions;  // as ListingOptions; see image_extensions()
   // The files of the data set, instead of `dataset`, and what each sample is made of (none: each
   // file is one); see file_list_of().

@@ -12,10 +12,10 @@
 #include "foreload/base/bytes.h"
 #include "foreload/base/cpus.h"
 #include "foreload/base/paths.h"
+#include "foreload/formats/saved_index.h"
 #include "foreload/loader/catalog.h"
 #include "foreload/loader/figures.h"
 #include "foreload/loader/memory_need.h"
-#include "foreload/loader/saved_index.h"
 #include "foreload/loader/settling.h"
 #include "foreload/loader/starting_point.h"
 #include "foreload/tiers/memory_limit.h"
@@ -39,10 +39,10 @@ Result<OpenedIndex> open_index(const LoaderSettings& settings, LoaderStats& stat
   listing.extensions = settings.extensions;
   listing.progress = settings.listing_progress;
   listing.operations = std::move(operations);
-  IndexPlace place{settings.dataset, settings.index, {}, settings.revalidate, {}};
-  if (!settings.files.empty()) {
-    FORELOAD_TRY(place.files, file_list_of(settings.files, settings.ranges));
-  }
+  IndexPlace place{{settings.dataset.native(), settings.files, settings.ranges},
+                   settings.index,
+                   {},
+                   settings.revalidate};
   if (!settings.disks.empty()) place.cache = settings.disks.front().folder;
   FORELOAD_TRY(OpenedIndex opened, open_saved_index(place, listing));
   stats.listed = opened.start.from == ListingFrom::folder;
@@ -57,7 +57,7 @@ Result<void> check_sizes(const DatasetIndex& index) {
     if (index.sample_size(sample) == kUnknownSize)
       return fail(ErrorKind::invalid,
                   fmt::format("the size of sample {} ({}) is not known: list the data set again",
-                              sample, index.object_name(index.part(sample, 0).object)));
+                              sample, index.sample_name(sample)));
   }
   return {};
 }
@@ -195,9 +195,9 @@ class Opening {
   std::shared_ptr<Operations> disk_operations_ = std::make_shared<Operations>();
   MachineProfile machine_;
   MemoryLimit memory_limit_;
-  std::filesystem::path root_;  // where the samples are
-  std::optional<Sizes> sizes_;  // until they are the plan's
-  std::vector<Held> held_;      // by this rank
+  std::shared_ptr<const Store> store_;  // where the samples are
+  std::optional<Sizes> sizes_;          // until they are the plan's
+  std::vector<Held> held_;              // by this rank
   Neighbours neighbours_;
   std::unique_ptr<SharedTiers> shared_;
   EngineParts parts_;
@@ -212,11 +212,11 @@ Result<void> Opening::find_samples() {
   if (!profile.warning.empty()) stats_.start.warnings.push_back(profile.warning);
   FORELOAD_TRY(OpenedIndex opened, open_index(settings_, stats_, source_operations_));
   FORELOAD_CHECK(check_sizes(opened.index));
-  root_ = opened.root;
-  stats_.start.root = opened.root;
+  store_ = opened.store;
+  stats_.start.root = store_->where();
   parts_.index = std::make_shared<const DatasetIndex>(std::move(opened.index));
   stats_.index_bytes = index().bytes();
-  FORELOAD_TRY(sizes_, Sizes::of(index()));
+  FORELOAD_TRY(sizes_, Sizes::of(index().sample_sizes()));
   if (settings_.staging == 0) settings_.staging = usual_staging(settings_, *sizes_);
   memory_limit_ = memory_limit(settings_.system_root);
   return check_memory({settings_.memory, settings_.staging, stats_.index_bytes}, memory_limit_);
@@ -314,25 +314,24 @@ void Opening::keep_what_is_planned() {
 }
 
 Result<void> Opening::open_source() {
-  FolderSettings folder;
-  folder.root = root_;
-  folder.objects = std::make_shared<IndexCatalog>(parts_.index);
-  folder.engine = settings_.io_engine;
-  folder.drop_page_cache = settings_.memory > 0 || !settings_.disks.empty();
-  folder.operations = source_operations_;
+  SourceSettings source;
+  source.objects = std::make_shared<IndexCatalog>(parts_.index);
+  source.engine = settings_.io_engine;
+  source.drop_page_cache = settings_.memory > 0 || !settings_.disks.empty();
+  source.operations = source_operations_;
   auto answered = [inbox = parts_.inbox](SourceAnswer answer) { inbox->post(std::move(answer)); };
   if (settings_.wrap_source) {
     std::optional<Error> failed;
     auto make = [&](Source::Answered inner) -> std::unique_ptr<Source> {
-      auto source = open_folder(folder, std::move(inner));
-      if (source) return std::move(*source);
-      failed = source.error();
+      auto opened = store_->open(source, std::move(inner));
+      if (opened) return std::move(*opened);
+      failed = opened.error();
       return nullptr;
     };
     parts_.source = settings_.wrap_source(make, answered);
     if (failed) return tl::unexpected(*failed);
   } else {
-    FORELOAD_TRY(parts_.source, open_folder(folder, answered));
+    FORELOAD_TRY(parts_.source, store_->open(source, answered));
   }
   stats_.source = parts_.source->describe();
   return {};
@@ -389,7 +388,7 @@ void Opening::settle_policy() {
   policy.given_lists = settings_.given_lists;
   // Ranks that do not talk may be anywhere.
   const auto local = static_cast<uint32_t>(1 + neighbours_.ranks.size());
-  settle_limiters(settings_, machine_, root_, local, stats_.start, policy);
+  settle_limiters(settings_, machine_, stats_.start.root, local, stats_.start, policy);
   stats_.figures = lasting_figures(settings_, parts_, stats_.start, local, memory_limit_.bytes);
 }
 

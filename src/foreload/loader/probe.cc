@@ -19,7 +19,7 @@
 
 #include "foreload/base/hash.h"
 #include "foreload/base/random.h"
-#include "foreload/base/text.h"
+#include "foreload/formats/format.h"
 #include "foreload/loader/probe_level.h"
 #include "foreload/tiers/memory.h"
 #include "foreload/tiers/memory_limit.h"
@@ -87,13 +87,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace probing;
 
-bool is_sample(const fs::path& file, const std::vector<std::string>& extensions) {
-  if (extensions.empty()) return true;
-  const std::string name = lower_case(file.filename().native());
-  return std::ranges::any_of(
-      extensions, [&name](const std::string& end) { return name.ends_with(lower_case(end)); });
-}
-
 // Bytes per second at which one thread fills a new memory tier, whose pages the system has yet to
 // find and clear.
 Result<double> filling_rate(bool shared, Seconds time) {
@@ -156,19 +149,7 @@ Result<DeviceProfile> probe_memory(const ProbeSettings& settings) {
 DeviceKind kind_of_path(const fs::path& path, const std::vector<std::string>& extensions) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) return DeviceKind::source;
-  constexpr int kSoon = 10'000;  // entries
-  fs::recursive_directory_iterator entry(path,
-                                         fs::directory_options::skip_permission_denied |
-                                             fs::directory_options::follow_directory_symlink,
-                                         error);
-  for (int i = 0; i < kSoon && !error && entry != fs::end(entry); ++i, entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->path().filename() == "foreload-1")
-      entry.disable_recursion_pending();
-    else if (is_sample(entry->path(), extensions) && entry->is_regular_file(ignored))
-      return DeviceKind::source;
-  }
-  return DeviceKind::disk;
+  return holds_samples(path, extensions) ? DeviceKind::source : DeviceKind::disk;
 }
 
 }  // namespace foreload

@@ -16,8 +16,8 @@
 
 #include "foreload/base/progress.h"
 #include "foreload/base/result.h"
+#include "foreload/formats/listing.h"
 #include "foreload/model/profile.h"
-#include "foreload/sources/listing.h"
 
 namespace foreload {
 

@@ -14,12 +14,11 @@
 #include <fmt/format.h>
 
 #include "foreload/base/cpus.h"
+#include "foreload/formats/saved_index.h"
 #include "foreload/loader/catalog.h"
 #include "foreload/loader/probe.h"
 #include "foreload/loader/probe_level.h"
-#include "foreload/loader/saved_index.h"
 #include "foreload/plan/order.h"
-#include "foreload/sources/folder.h"
 
 namespace foreload {
 namespace {
@@ -36,16 +35,15 @@ class SourceProbe {
   SourceProbe(std::shared_ptr<const DatasetIndex> index, std::shared_ptr<const EpochOrder> order)
       : index_(std::move(index)), order_(std::move(order)) {}
 
-  Result<void> open(const fs::path& root) {
-    FolderSettings folder;
-    folder.root = root;
-    folder.objects = std::make_shared<IndexCatalog>(index_);
-    folder.drop_page_cache = true;  // what is read here is of no use to anybody
-    FORELOAD_TRY(source_, open_folder(folder, [this](SourceAnswer answer) {
-                   const std::scoped_lock lock(mutex_);
-                   answers_.push_back({std::move(answer), Clock::now()});
-                   answered_.notify_one();
-                 }));
+  Result<void> open(const Store& store) {
+    SourceSettings settings;
+    settings.objects = std::make_shared<IndexCatalog>(index_);
+    settings.drop_page_cache = true;  // what is read here is of no use to anybody
+    FORELOAD_TRY(source_, store.open(settings, [this](SourceAnswer answer) {
+      const std::scoped_lock lock(mutex_);
+      answers_.push_back({std::move(answer), Clock::now()});
+      answered_.notify_one();
+    }));
     return {};
   }
 
@@ -123,7 +121,7 @@ class SourceProbe {
     slot.begin = Clock::now();
     const SourceRead read{number,
                           {part.object, part.offset, slot.bytes},
-                          {slot.memory.get(), slot.memory},
+                          Destination{slot.memory.get(), slot.memory},
                           slot.begin + kDeadline};
     source_->submit({&read, 1});
   }
@@ -140,8 +138,7 @@ class SourceProbe {
       return fail(ErrorKind::unreadable,
                   fmt::format("cannot measure with sample {} ({}): {}; repair it, or list the data "
                               "set again",
-                              slot.sample, index_->object_name(index_->part(slot.sample, 0).object),
-                              answer.what.what));
+                              slot.sample, index_->sample_name(slot.sample), answer.what.what));
     bytes_ += slot.bytes;
     return Finished{number, slot.bytes, slot.begin, answer.at};
   }
@@ -164,15 +161,17 @@ Result<DeviceProfile> probe_source(const fs::path& dataset, const ProbeSettings&
   listing.extensions = settings.extensions;
   if (settings.progress)
     listing.progress = [&settings](uint64_t, uint64_t) { return settings.progress(0, 0); };
-  FORELOAD_TRY(OpenedIndex opened, open_saved_index({dataset, settings.index, {}, false}, listing));
+  FORELOAD_TRY(OpenedIndex opened,
+               open_saved_index({{dataset.native()}, settings.index, {}, false}, listing));
   const auto index = std::make_shared<const DatasetIndex>(std::move(opened.index));
   FORELOAD_TRY(const auto order, make_order(OrderKind::feistel, index->samples(), settings.seed));
   FORELOAD_TRY(std::shared_ptr<const EpochOrder> shuffled, order->epoch(0));
   SourceProbe probe(index, std::move(shuffled));
-  FORELOAD_CHECK(probe.open(opened.root));
+  FORELOAD_CHECK(probe.open(*opened.store));
 
   std::error_code ignored;
-  const fs::path whole = fs::weakly_canonical(fs::absolute(opened.root, ignored), ignored);
+  const fs::path whole =
+      fs::weakly_canonical(fs::absolute(opened.store->where(), ignored), ignored);
   const uint64_t steps = 1 + kLevels.size();
   uint64_t done = 0;
   const auto go_on = [&]() -> Result<void> {

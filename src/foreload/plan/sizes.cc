@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/random.h"
-#include "foreload/plan/index.h"
+#include "foreload/base/unknown_size.h"
 
 namespace foreload {
 namespace {
@@ -79,12 +79,6 @@ Result<Sizes> Sizes::of(std::vector<uint64_t> bytes) {
   }
   sizes.each_ = std::move(bytes);
   return sizes;
-}
-
-Result<Sizes> Sizes::of(const DatasetIndex& index) {
-  std::vector<uint64_t> bytes(index.samples());
-  for (uint64_t i = 0; i < bytes.size(); ++i) bytes[i] = index.sample_size(i);
-  return of(std::move(bytes));
 }
 
 }  // namespace foreload

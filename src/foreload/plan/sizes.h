@@ -12,8 +12,6 @@
 
 namespace foreload {
 
-class DatasetIndex;
-
 class Sizes {
  public:
   // Every sample has the same size. Fails with `invalid` for no samples or a total beyond 64 bits.
@@ -22,7 +20,6 @@ class Sizes {
   static Result<Sizes> normal(uint64_t samples, uint64_t mean, uint64_t sigma, uint64_t seed);
   // One size per sample; kUnknownSize where it is not known. Fails with `invalid` if none is.
   static Result<Sizes> of(std::vector<uint64_t> bytes);
-  static Result<Sizes> of(const DatasetIndex& index);
 
   uint64_t samples() const { return samples_; }
   uint64_t operator[](uint64_t sample) const { return each_.empty() ? uniform_ : each_[sample]; }

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "foreload/plan/index.h"
+#include "foreload/dataset/index.h"
 #include "foreload/plan/traffic.h"
 
 namespace foreload::sim {
@@ -14,7 +14,7 @@ namespace foreload::sim {
 Result<Sizes> sizes_of(const DatasetSettings& dataset) {
   if (!dataset.index.empty()) {
     FORELOAD_TRY(const DatasetIndex index, DatasetIndex::load(dataset.index));
-    return Sizes::of(index);
+    return Sizes::of(index.sample_sizes());
   }
   if (dataset.sigma == 0) return Sizes::uniform(dataset.samples, dataset.mean);
   return Sizes::normal(dataset.samples, dataset.mean, dataset.sigma, dataset.seed);

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/stores/file_store.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "foreload/base/files.h"
+#include "foreload/base/new_file.h"
+#include "foreload/base/random.h"
+#include "foreload/stores/folder_files.h"
+#include "foreload/stores/thread_engine.h"
+#include "foreload/stores/uring_engine.h"
+
+namespace foreload {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Descriptors that reads leave to everything else in the process, where the limit is not tiny.
+constexpr rlim_t kReserve = 64;
+constexpr unsigned kMostInFlight = 4096;
+
+unsigned allowed_in_flight(unsigned wanted) {
+  rlim_t allowed = kMostInFlight;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    allowed = std::min(allowed, limit.rlim_cur - std::min(limit.rlim_cur / 2, kReserve));
+  }
+  return static_cast<unsigned>(std::clamp<rlim_t>(wanted, 1, std::max<rlim_t>(allowed, 1)));
+}
+
+tl::unexpected<Error> bad_name(std::string_view name, std::string_view flaw) {
+  return fail(ErrorKind::invalid, fmt::format("cannot use the name '{}': {}", name, flaw));
+}
+
+class FileSink final : public Sink {
+ public:
+  explicit FileSink(fs::path file) : file_(std::move(file)), content_(file_) {}
+
+  Result<void> create() { return done(content_.create()); }
+  Result<void> write(std::span<const std::byte> bytes) override {
+    return done(content_.write(bytes));
+  }
+  Result<void> commit() override { return done(content_.commit()); }
+  void abort() override { content_.abort(); }
+
+ private:
+  Result<void> done(int error) const {
+    if (error == 0) return {};
+    return fail(ErrorKind::unreadable,
+                fmt::format("cannot write {}: {}; check that its folder is writable and has room",
+                            file_.native(), system_message(error)));
+  }
+
+  const fs::path file_;
+  NewFile content_;
+};
+
+}  // namespace
+
+uint64_t file_version(uint64_t size, int64_t mtime_seconds, uint32_t mtime_nanoseconds) {
+  const uint64_t nanoseconds =
+      static_cast<uint64_t>(mtime_seconds) * 1'000'000'000 + mtime_nanoseconds;
+  return mix64(mix64(size) ^ nanoseconds);
+}
+
+Result<std::unique_ptr<Source>> FileStore::open(SourceSettings settings,
+                                                Source::Answered answered) const {
+  const std::string name = where();
+  if (!settings.objects) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("cannot read from folder {}: no catalog of its objects was given", name));
+  }
+  Descriptor root(::open(name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (root.number() < 0) {
+    return fail(ErrorKind::unreadable, fmt::format("cannot read from folder {}: {}; check the path",
+                                                   name, std::generic_category().message(errno)));
+  }
+  const auto files = std::make_shared<const FolderFiles>(FolderFiles{
+      std::move(root), name, std::move(settings.objects), std::move(settings.operations),
+      settings.drop_page_cache, allowed_in_flight(settings.most_in_flight),
+      kOpenFlags | (settings.waits_for_pipes ? 0 : O_NONBLOCK)});
+  if (settings.engine != IoEngine::threads) {
+    Result<std::unique_ptr<Source>> source = start_uring_engine(files, answered);
+    if (source || settings.engine == IoEngine::io_uring) return source;
+  }
+  return start_thread_engine(files, std::move(answered));
+}
+
+std::string FileStore::uri() const {
+  std::error_code error;
+  fs::path whole = fs::canonical(root_, error);
+  if (error) whole = fs::absolute(root_, error).lexically_normal();
+  return "file://" + whole.native();
+}
+
+Result<std::optional<std::string>> FileStore::first_bytes(size_t most) const {
+  std::error_code ignored;
+  const auto type = fs::status(root_, ignored).type();
+  if (type == fs::file_type::not_found || type == fs::file_type::directory) return std::nullopt;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(root_.c_str(), "re"),
+                                                             &std::fclose);
+  if (file == nullptr)
+    return fail(ErrorKind::unreadable, fmt::format("cannot read data set {}: {}; check the path",
+                                                   where(), system_message(errno)));
+  std::string start(most, '\0');
+  start.resize(std::fread(start.data(), 1, most, file.get()));
+  return start;
+}
+
+Result<std::unique_ptr<Sink>> FileStore::create(std::string_view name) const {
+  if (const std::string_view flaw = name_flaw(name); !flaw.empty()) return bad_name(name, flaw);
+  const fs::path file = root_ / name;
+  std::error_code ignored;
+  fs::create_directories(file.parent_path(), ignored);
+  auto sink = std::make_unique<FileSink>(file);
+  FORELOAD_CHECK(sink->create());
+  return sink;
+}
+
+Result<void> FileStore::remove(std::string_view name) const {
+  if (const std::string_view flaw = name_flaw(name); !flaw.empty()) return bad_name(name, flaw);
+  const fs::path file = root_ / name;
+  if (::unlink(file.c_str()) == 0) return {};
+  return fail(ErrorKind::unreadable, fmt::format("cannot remove {}: {}; check the name",
+                                                 file.native(), system_message(errno)));
+}
+
+}  // namespace foreload

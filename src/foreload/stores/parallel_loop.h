@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handles items 0 ... count - 1 on several threads while the calling one reports progress: for work
+// that waits for a file system rather than for a CPU. Items are handed out in order and each one
+// handed out is finished, so the error that is kept, that of the lowest item, does not depend on
+// timing. Private to stores. A loop is run once.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "foreload/base/result.h"
+
+namespace foreload {
+
+class ParallelLoop {
+ public:
+  using Item = std::function<std::optional<Error>(size_t, const std::atomic<bool>& cancelled)>;
+  using Tick = std::function<bool(size_t done)>;  // false cancels
+
+  ParallelLoop(size_t count, const Item& item, const Tick& tick)
+      : count_(count), item_(item), tick_(tick) {}
+  // The crew is joined here also when tick() threw.
+  ~ParallelLoop() { cancelled_ = true; }
+  ParallelLoop(const ParallelLoop&) = delete;
+  ParallelLoop& operator=(const ParallelLoop&) = delete;
+
+  // tick() is called at both ends and about every 50 ms. An error of kind `cancelled` is empty.
+  Result<void> run(unsigned threads) {
+    if (!tick_(0)) cancelled_ = true;
+    start_crew(std::min<size_t>(threads, count_));
+    if (crew_.empty()) {
+      work_alone();
+    } else {
+      wait_for_crew();
+    }
+    if (!cancelled_ && !error_ && !tick_(done_)) cancelled_ = true;
+    if (cancelled_) return fail(ErrorKind::cancelled, {});
+    if (error_) return tl::unexpected(std::move(*error_));
+    return {};
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kTickEvery{50};
+
+  bool work_on_next() {
+    if (cancelled_ || failed_) return false;
+    const size_t i = next_.fetch_add(1);
+    if (i >= count_) return false;
+    if (std::optional<Error> error = item_(i, cancelled_)) {
+      const std::scoped_lock lock(mutex_);
+      failed_ = true;
+      if (i < failed_item_) {
+        failed_item_ = i;
+        error_ = std::move(error);
+      }
+    }
+    ++done_;
+    return true;
+  }
+
+  void start_crew(size_t size) {
+    crew_.reserve(size);
+    const std::scoped_lock lock(mutex_);  // nobody leaves before everybody is counted
+    while (crew_.size() < size) {
+      try {
+        crew_.emplace_back([this] {
+          while (work_on_next()) continue;
+          const std::scoped_lock leaving(mutex_);
+          if (--working_ == 0) idle_.notify_one();
+        });
+      } catch (const std::system_error&) {
+        break;  // no more threads to be had; those there are do all the work
+      }
+      ++working_;
+    }
+  }
+
+  void wait_for_crew() {
+    std::unique_lock lock(mutex_);
+    while (!idle_.wait_for(lock, kTickEvery, [this] { return working_ == 0; })) {
+      lock.unlock();
+      if (!cancelled_ && !tick_(done_)) cancelled_ = true;
+      lock.lock();
+    }
+  }
+
+  void work_alone() {
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point next_tick = Clock::now() + kTickEvery;
+    while (work_on_next()) {
+      if (Clock::now() < next_tick) continue;
+      if (!tick_(done_)) cancelled_ = true;
+      next_tick = Clock::now() + kTickEvery;
+    }
+  }
+
+  const size_t count_;
+  const Item& item_;
+  const Tick& tick_;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<size_t> done_ = 0;
+  std::atomic<bool> cancelled_ = false;
+  std::atomic<bool> failed_ = false;
+  std::mutex mutex_;  // guards the four below
+  std::condition_variable idle_;
+  size_t working_ = 0;
+  size_t failed_item_ = SIZE_MAX;
+  std::optional<Error> error_;
+  std::vector<std::jthread> crew_;  // last: joined while everything above still exists
+};
+
+}  // namespace foreload
