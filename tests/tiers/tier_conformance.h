@@ -441,7 +441,7 @@ TEST_P(TierConformance, EndAnswersWhatIsUnderWay) {
   at_work_.tier.reset();
   EXPECT_EQ(user().count(), 110u);
   at_work_.hold(false);
-  at_work_.place.reset();
+  at_work_ = {};
   EXPECT_EQ(user().count(), 110u) << "no answer comes after the end";
   EXPECT_GE(user().count_of(TierEnd::cancelled), 1u);
 }

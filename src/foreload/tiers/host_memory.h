@@ -35,7 +35,6 @@ class HostMemoryTier final : public Tier {
 
   std::string_view kind() const override { return "memory"; }
   uint64_t capacity(uint64_t mean_size) const override { return copies_->capacity(mean_size); }
-  // REQUIRES: at most 64 borrowers at a time.
   Borrower lend(Answered answered) override;
   void give_back(Borrower borrower) override;
   std::vector<FoundCopy> found() const override { return copies_->found(); }

@@ -109,7 +109,8 @@ class Tier {
   // How many bytes of copies of this mean size can be held at once.
   virtual uint64_t capacity(uint64_t mean_size) const = 0;
 
-  // A borrower's answers come to `answered` until it gives itself back.
+  // A borrower's answers come to `answered` until it gives itself back. REQUIRES: at most 64 at a
+  // time.
   virtual Borrower lend(Answered answered) = 0;
   // Cancels what it asked for and forgets what it wanted. Returns when none of its answers is being
   // given any more. Not from within an answer.
@@ -118,14 +119,16 @@ class Tier {
   // What is held now, in no order; after opening, what an earlier run left.
   virtual std::vector<FoundCopy> found() const = 0;
   // Which copies this borrower wants; replaces what it said before. Before it says anything it
-  // wants all of them. What it puts it wants.
+  // wants all of them. What it puts it wants. `wanted` is asked about what is held, before this
+  // returns; it must not ask the tier.
   virtual void keep(Borrower borrower, const Wanted& wanted) = 0;
 
   virtual void submit(Borrower borrower, std::span<Get> gets, Traffic traffic) = 0;
   virtual void submit(Borrower borrower, std::span<Put> puts, Traffic traffic) = 0;
   // A request that has not begun is answered `cancelled`; one that has, as it ends.
   virtual void cancel(Borrower borrower, uint64_t id) = 0;
-  // Forgets a copy, also one that is being put. One that is pinned goes with its last pin.
+  // Forgets a copy, also one that is being put. One that is pinned goes with its last pin, and is
+  // there until then.
   virtual void drop(const CopyKey& key) = 0;
   // While somebody holds it the copy is not reclaimed. Null if it is not here.
   virtual std::shared_ptr<const void> pin(const CopyKey& key) = 0;
