@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, DiskTierTest, every_kind_of_disk(), name_of
 
 class DiskTest : public DiskFixture {};
 
-constexpr size_t kSizes[] = {0, 1, 7, 8, 100, 3952, 3953, 4096, 65536, 1'000'000, 3'000'001};
+constexpr size_t kDiskSizes[] = {0, 1, 7, 8, 100, 3952, 3953, 4096, 65536, 1'000'000, 3'000'001};
 
 TEST_P(DiskTierTest, GivesBackWhatWasWritten) {
   TierUser tier(settings_);
@@ -29,7 +29,7 @@ TEST_P(DiskTierTest, GivesBackWhatWasWritten) {
   EXPECT_TRUE(tier.found().empty());
   uint64_t sample = 0;
   uint64_t payload = 0;
-  for (const size_t size : kSizes) {
+  for (const size_t size : kDiskSizes) {
     EXPECT_FALSE(tier.holds(sample));
     EXPECT_EQ(tier.write(sample, size), TierEnd::done);
     EXPECT_TRUE(tier.holds(sample));
@@ -37,7 +37,7 @@ TEST_P(DiskTierTest, GivesBackWhatWasWritten) {
     ++sample;
   }
   sample = 0;
-  for (const size_t size : kSizes) EXPECT_EQ(tier.read(sample++, size), TierEnd::done);
+  for (const size_t size : kDiskSizes) EXPECT_EQ(tier.read(sample++, size), TierEnd::done);
   EXPECT_EQ(tier->payload(), payload);
   EXPECT_EQ(tier.used(), bytes_on_disk());
   EXPECT_EQ(tier->dead(), std::nullopt);
@@ -47,16 +47,16 @@ TEST_P(DiskTierTest, FindsWhatAnEarlierRunWrote) {
   {
     TierUser tier(settings_);
     uint64_t sample = 100;
-    for (const size_t size : kSizes) ASSERT_EQ(tier.write(sample--, size, 7), TierEnd::done);
+    for (const size_t size : kDiskSizes) ASSERT_EQ(tier.write(sample--, size, 7), TierEnd::done);
   }
   TierUser tier(settings_);
   ASSERT_TRUE(tier) << tier.error().message;
-  ASSERT_EQ(tier.found().size(), std::size(kSizes));
-  for (size_t i = 0; i < std::size(kSizes); ++i) {
-    const FoundSample entry = tier.found()[std::size(kSizes) - 1 - i];
+  ASSERT_EQ(tier.found().size(), std::size(kDiskSizes));
+  for (size_t i = 0; i < std::size(kDiskSizes); ++i) {
+    const FoundSample entry = tier.found()[std::size(kDiskSizes) - 1 - i];
     EXPECT_EQ(entry.sample, 100 - i);
     EXPECT_EQ(entry.version, 7u);
-    EXPECT_EQ(entry.size, kSizes[i]);
+    EXPECT_EQ(entry.size, kDiskSizes[i]);
     EXPECT_EQ(tier.read(entry.sample, entry.size, 7), TierEnd::done);
   }
   EXPECT_EQ(tier.used(), bytes_on_disk());

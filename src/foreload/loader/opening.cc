@@ -251,6 +251,11 @@ Result<void> Opening::open_disks() {
                                     inbox->post(message::DiskAnswered{tier, id, answer});
                                   },
                                   &sharing));
+    if (sharing.outdated > 0) {
+      stats_.start.warnings.push_back(
+          fmt::format("the disk cache {} held {} in an earlier format; they were removed",
+                      budget.folder.native(), format_bytes(sharing.outdated)));
+    }
     if (!sharing.others.empty())
       stats_.start.warnings.push_back(shared_folder(budget, sharing, opened != nullptr));
     if (!opened) {
