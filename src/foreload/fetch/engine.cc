@@ -143,7 +143,7 @@ EngineStats Engine::stats() const {
 
 void Engine::loop() {
   policy_.begin(now(), actions_);
-  carry_out();
+  carry_out_all();
   std::vector<Message> messages;
   while (!stopping_) {
     parts_.inbox->take(messages, timer_);
@@ -153,7 +153,7 @@ void Engine::loop() {
       timer_.reset();
       tell(event::Timer{});
     }
-    carry_out();
+    carry_out_all();
     update_stats();
   }
 }
@@ -162,11 +162,8 @@ void Engine::tell(const Event& event) {
   policy_.on(event, now(), actions_);
 }
 
-void Engine::carry_out() {
-  while (!actions_.empty()) {
-    std::vector<Action> actions = std::exchange(actions_, {});
-    for (Action& action : actions) std::visit([this](auto& a) { carry(a); }, action);
-  }
+void Engine::carry_out_all() {
+  carry_out(actions_);
   flush_memory_reads();
   arrived_.clear();
   publish_failure();
@@ -302,7 +299,7 @@ void Engine::handle(message::Decoded& decoded) {
 
 void Engine::handle(Event& event) {
   if (std::holds_alternative<event::Seek>(event)) {
-    carry_out();
+    carry_out_all();
     failures_.clear();
     next_to_publish_.reset();
     decltype(ready_) dropped;  // as in seek()

@@ -13,25 +13,32 @@ uint32_t Flights::start(Origin from, uint64_t sample, BatchPlace place, bool wai
   }
   const uint32_t slot = free_.back();
   free_.pop_back();
-  const uint32_t generation = flights_[slot].generation + 1;
-  flights_[slot] = {generation, true, hedge, from, sample, place, desk_.now, Flight::kAlone};
+  Flight& flight = flights_[slot];
+  ++flight.generation;
+  flight.active = true;
+  flight.hedge = hedge;
+  flight.from = from;
+  flight.sample = sample;
+  flight.place = place;
+  flight.begin = desk_.now;
+  flight.rival = Flight::kAlone;
   paths_.limiter(from).start(desk_.now, waiting);
   if (place.batch == kNoBatch) {
     ahead_bytes_ += desk_.bytes(sample);
   } else {
-    Window::Entry& entry = window_.at(place);
-    entry.state = Window::State::reading;
+    BatchWindow::Entry& entry = window_.at(place);
+    entry.state = BatchWindow::State::reading;
     if (entry.tries == 0) entry.first_try = desk_.now;
   }
   desk_.act(action::Read{id_of(slot), sample, place, from, desk_.settings.read_deadline, hedge});
   return slot;
 }
 
-std::optional<Flight> Flights::end(const event::ReadEnded& e) {
+const Flight* Flights::end(const event::ReadEnded& e) {
   const auto slot = static_cast<uint32_t>(e.request);
-  if (slot >= size() || !flights_[slot].active || id_of(slot) != e.request) return std::nullopt;
-  const Flight flight = flights_[slot];
+  if (slot >= size() || !flights_[slot].active || id_of(slot) != e.request) return nullptr;
   free(slot);
+  const Flight& flight = flights_[slot];
   const uint64_t bytes = desk_.bytes(flight.sample);
   Limiter& limiter = paths_.limiter(flight.from);
   limiter.finish(desk_.now, e.end == ReadEnd::ok ? bytes : 0);
@@ -41,7 +48,7 @@ std::optional<Flight> Flights::end(const event::ReadEnded& e) {
     if (flight.is_from(Origin::Kind::tier)) late_in_a_row_[flight.from.number] = 0;
     if (flight.is_from(Origin::Kind::source)) source_bytes_ += bytes;
   }
-  return flight;
+  return &flight;
 }
 
 void Flights::free(uint32_t slot) {
@@ -51,7 +58,7 @@ void Flights::free(uint32_t slot) {
   if (!flight.has_place()) ahead_bytes_ -= desk_.bytes(flight.sample);
 }
 
-Flight Flights::cancel(uint32_t slot) {
+const Flight& Flights::cancel(uint32_t slot) {
   desk_.act(action::Cancel{id_of(slot)});
   paths_.limiter(flights_[slot].from).finish(desk_.now, 0);
   free(slot);
@@ -95,9 +102,8 @@ bool Flights::count_late(uint32_t tier) {
   return ++late_in_a_row_[tier] >= desk_.settings.tier_patience;
 }
 
-std::optional<RunTime> Flights::next_retry() const {
-  if (retries_.empty()) return std::nullopt;
-  return retries_.begin()->at;
+RunTime Flights::next_retry() const {
+  return retries_.empty() ? kNever : retries_.begin()->at;
 }
 
 void Flights::retry_due() {

@@ -8,7 +8,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -16,6 +15,8 @@
 #include "foreload/policy/window.h"
 
 namespace foreload {
+
+inline constexpr RunTime kNever = RunTime::max();
 
 // A read in flight. Its id is its slot and a generation, so that late answers are recognised.
 struct Flight {
@@ -37,15 +38,16 @@ struct Flight {
 
 class Flights {
  public:
-  Flights(Desk& desk, Paths& paths, Window& window)
+  Flights(Desk& desk, Paths& paths, BatchWindow& window)
       : desk_(desk), paths_(paths), window_(window), late_in_a_row_(desk.tiers()) {}
 
   // Its slot. `waiting`: others wait for the path behind it.
   uint32_t start(Origin from, uint64_t sample, BatchPlace place, bool waiting, bool hedge = false);
-  // Ends the read that is told to have ended; nothing if it is not known any more.
-  std::optional<Flight> end(const event::ReadEnded& e);
-  // Ends a read whose answer does not count any more.
-  Flight cancel(uint32_t slot);
+  // Ends the read that is told to have ended; null if it is not known any more. What it was can be
+  // looked at until another one starts.
+  const Flight* end(const event::ReadEnded& e);
+  // Ends a read whose answer does not count any more; likewise.
+  const Flight& cancel(uint32_t slot);
   void cancel_all();
 
   // Slots in use are below size().
@@ -65,7 +67,7 @@ class Flights {
   bool count_late(uint32_t tier);
 
   void try_again(RunTime at, BatchPlace place) { retries_.insert({at, place}); }
-  std::optional<RunTime> next_retry() const;
+  RunTime next_retry() const;  // kNever: none
   // Those whose time has come line up.
   void retry_due();
 
@@ -80,7 +82,7 @@ class Flights {
 
   Desk& desk_;
   Paths& paths_;
-  Window& window_;
+  BatchWindow& window_;
   std::vector<Flight> flights_;
   std::vector<uint32_t> free_;
   uint64_t ahead_bytes_ = 0;

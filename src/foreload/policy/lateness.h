@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "foreload/policy/peering.h"
 
@@ -16,7 +15,7 @@ namespace foreload {
 class Lateness {
  public:
   Lateness(PolicyParts& parts, Reads& reads, Peering& peering)
-      : p_(parts), reads_(reads), peering_(peering) {}
+      : parts_(parts), reads_(reads), peering_(peering) {}
 
   // Asks to be woken when something may be late or is to be tried again.
   void set_timer();
@@ -26,11 +25,11 @@ class Lateness {
   void look();
   void give_up_tier_read(uint32_t slot);
 
-  PolicyParts& p_;
+  PolicyParts& parts_;
   Reads& reads_;
   Peering& peering_;
-  std::optional<RunTime> next_look_;
-  std::optional<RunTime> timer_;  // set, not rung yet
+  RunTime next_look_ = kNever;
+  RunTime timer_ = kNever;  // set, not rung yet
 };
 
 }  // namespace foreload

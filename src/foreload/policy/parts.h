@@ -36,7 +36,7 @@ struct PolicyParts {
   Keepers keepers{desk, lives, first_reads};
   Keeping keeping;
   ReadingList list{desk, first_reads};
-  Window window{desk};
+  BatchWindow window{desk};
   Paths paths{desk};
   Flights flights{desk, paths, window};
   Serving serving{desk, copies, keeping, lives};

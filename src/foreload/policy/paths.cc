@@ -4,13 +4,6 @@
 #include <utility>
 
 namespace foreload {
-namespace {
-
-bool is_peer(Origin path) {
-  return path.kind == Origin::Kind::peer;
-}
-
-}  // namespace
 
 Paths::Paths(const Desk& desk) {
   const PolicySettings& settings = desk.settings;
@@ -26,35 +19,10 @@ Paths::Paths(const Desk& desk) {
   peer_lines_.resize(desk.plan->job().ranks);
 }
 
-size_t Paths::number_of(Origin path) {
-  if (path.kind == Origin::Kind::tier) return 2 + path.number;
-  return path.kind == Origin::Kind::neighbour ? 1 : 0;
-}
-
-Limiter& Paths::limiter(Origin path) {
-  return is_peer(path) ? peer_limiters_[path.number] : of(path).limiter;
-}
-
-const Limiter& Paths::limiter(Origin path) const {
-  return is_peer(path) ? peer_limiters_[path.number] : of(path).limiter;
-}
-
-Pace& Paths::pace(Origin path) {
-  return is_peer(path) ? peer_pace_ : of(path).pace;
-}
-
 void Paths::line_up(Origin path, BatchPlace place) {
   if (!is_peer(path)) return of(path).line.push_back(place);
   peer_lines_[path.number].push_back(place);
   wanted_peers_.insert(path.number);
-}
-
-bool Paths::wanted(Origin path) const {
-  return is_peer(path) ? !peer_lines_[path.number].empty() : !of(path).line.empty();
-}
-
-uint64_t Paths::waiting(Origin path) const {
-  return of(path).line.size();
 }
 
 BatchPlace Paths::take(Origin path) {

@@ -31,16 +31,22 @@ class Paths {
  public:
   explicit Paths(const Desk& desk);
 
-  Limiter& limiter(Origin path);
-  const Limiter& limiter(Origin path) const;
-  Pace& pace(Origin path);
+  Limiter& limiter(Origin path) {
+    return is_peer(path) ? peer_limiters_[path.number] : of(path).limiter;
+  }
+  const Limiter& limiter(Origin path) const {
+    return is_peer(path) ? peer_limiters_[path.number] : of(path).limiter;
+  }
+  Pace& pace(Origin path) { return is_peer(path) ? peer_pace_ : of(path).pace; }
 
   // Places that wait for a path, in line. What has lost time already goes to the front of the
   // source's line.
   void line_up(Origin path, BatchPlace place);
   void go_first(BatchPlace place) { of(kSource).line.push_front(place); }
-  bool wanted(Origin path) const;       // somebody waits
-  uint64_t waiting(Origin path) const;  // how many. REQUIRES: not a peer
+  bool wanted(Origin path) const {  // somebody waits
+    return is_peer(path) ? !peer_lines_[path.number].empty() : !of(path).line.empty();
+  }
+  uint64_t waiting(Origin path) const { return of(path).line.size(); }  // REQUIRES: not a peer
   const std::set<uint32_t>& wanted_peers() const { return wanted_peers_; }
   bool ready(Origin path) const { return wanted(path) && limiter(path).has_room(); }
   // The first in line. REQUIRES: wanted(path).
@@ -56,7 +62,11 @@ class Paths {
     Pace pace;
     std::deque<BatchPlace> line;
   };
-  static size_t number_of(Origin path);
+  static bool is_peer(Origin path) { return path.kind == Origin::Kind::peer; }
+  static size_t number_of(Origin path) {
+    if (path.kind == Origin::Kind::tier) return 2 + path.number;
+    return path.kind == Origin::Kind::neighbour ? 1 : 0;
+  }
   Path& of(Origin path) { return paths_[number_of(path)]; }
   const Path& of(Origin path) const { return paths_[number_of(path)]; }
 

@@ -15,16 +15,16 @@ namespace foreload {
 
 class Peering {
  public:
-  Peering(PolicyParts& parts, Reads& reads) : p_(parts), reads_(reads) {}
+  Peering(PolicyParts& parts, Reads& reads) : parts_(parts), reads_(reads) {}
 
   // REQUIRES: with peers.
   void on(const event::PeerDown& e) { lose(e.rank, e.in_order); }
-  void on(const event::PeerHeard& e) { p_.lives.heard(e.rank); }
+  void on(const event::PeerHeard& e) { parts_.lives.heard(e.rank); }
   void on(const event::PeerRequest& e);
   void on(const event::PeerCancel& e);
-  void on(const event::Served& e) { p_.serving.sent(e); }
+  void on(const event::Served& e) { parts_.serving.sent(e); }
   void on(const event::PeerPush& e);
-  void on(const event::PushAnswered& e) { p_.pushes.answered(e); }
+  void on(const event::PushAnswered& e) { parts_.pushes.answered(e); }
 
   // Somebody may have to be reminded.
   bool is_owed_something() const;
@@ -38,7 +38,7 @@ class Peering {
   void stop_waiting_for_silent_peers();
   void lose(uint32_t rank, bool in_order);
 
-  PolicyParts& p_;
+  PolicyParts& parts_;
   Reads& reads_;
 };
 

@@ -14,7 +14,7 @@ namespace foreload {
 
 class Reads {
  public:
-  explicit Reads(PolicyParts& parts) : p_(parts) {}
+  explicit Reads(PolicyParts& parts) : parts_(parts) {}
 
   // As far as the window has room.
   void open_batches();
@@ -60,7 +60,7 @@ class Reads {
   // Somebody reads the sample of this place in a later epoch.
   bool is_read_later(BatchPlace place);
 
-  PolicyParts& p_;
+  PolicyParts& parts_;
 };
 
 }  // namespace foreload

@@ -7,12 +7,12 @@
 
 namespace foreload {
 
-bool Window::has_room(uint64_t bytes, uint64_t samples, uint64_t others) const {
+bool BatchWindow::has_room(uint64_t bytes, uint64_t samples, uint64_t others) const {
   return batches_.empty() || (open_bytes_ + others + bytes <= desk_.settings.window_bytes &&
                               open_samples_ + samples <= desk_.settings.window_samples);
 }
 
-uint64_t Window::open(uint64_t epoch, std::span<const uint64_t> samples, uint64_t bytes) {
+uint64_t BatchWindow::open(uint64_t epoch, std::span<const uint64_t> samples, uint64_t bytes) {
   Batch& batch = batches_.emplace_back();
   batch.number = next_number_++;
   batch.epoch = epoch;
@@ -25,19 +25,19 @@ uint64_t Window::open(uint64_t epoch, std::span<const uint64_t> samples, uint64_
   return batch.number;
 }
 
-Window::Batch* Window::find(uint64_t number) {
+BatchWindow::Batch* BatchWindow::find(uint64_t number) {
   if (batches_.empty() || number < batches_.front().number) return nullptr;
   const uint64_t i = number - batches_.front().number;
   return i < batches_.size() ? &batches_[i] : nullptr;
 }
 
-void Window::settle(Batch& batch, Entry& entry, State state) {
+void BatchWindow::settle(Batch& batch, Entry& entry, State state) {
   assert(batch.pending > 0 && entry.state != State::ready && entry.state != State::bad);
   entry.state = state;
   --batch.pending;
 }
 
-void Window::filled(BatchPlace place) {
+void BatchWindow::filled(BatchPlace place) {
   Batch& batch = this->batch(place.batch);
   Entry& entry = batch.entries[place.index];
   if (!desk_.settings.decode) return settle(batch, entry, State::ready);
@@ -46,7 +46,7 @@ void Window::filled(BatchPlace place) {
   desk_.act(action::Decode{entry.sample, place});
 }
 
-void Window::decoded(const event::Decoded& e) {
+void BatchWindow::decoded(const event::Decoded& e) {
   Batch* batch = find(e.place.batch);
   if (batch == nullptr) return;  // closed by a seek
   --desk_.totals.decoding;
@@ -55,7 +55,7 @@ void Window::decoded(const event::Decoded& e) {
   mark_bad(e.place, ReadEnd::undecodable, std::max(entry.tries, 1u), desk_.now - entry.first_try);
 }
 
-void Window::mark_bad(BatchPlace place, ReadEnd end, unsigned tries, RunTime since) {
+void BatchWindow::mark_bad(BatchPlace place, ReadEnd end, unsigned tries, RunTime since) {
   Batch& batch = this->batch(place.batch);
   Entry& entry = batch.entries[place.index];
   settle(batch, entry, State::bad);
@@ -71,18 +71,18 @@ void Window::mark_bad(BatchPlace place, ReadEnd end, unsigned tries, RunTime sin
   }
 }
 
-const BatchPlace* Window::first_waiter(uint64_t sample) const {
+const BatchPlace* BatchWindow::first_waiter(uint64_t sample) const {
   const auto waiting = waiters_.find(sample);
   return waiting == waiters_.end() ? nullptr : &waiting->second.front();
 }
 
-void Window::drop_first_waiter(uint64_t sample) {
+void BatchWindow::drop_first_waiter(uint64_t sample) {
   const auto waiting = waiters_.find(sample);
   waiting->second.erase(waiting->second.begin());
   if (waiting->second.empty()) waiters_.erase(waiting);
 }
 
-std::vector<BatchPlace> Window::take_waiters(uint64_t sample) {
+std::vector<BatchPlace> BatchWindow::take_waiters(uint64_t sample) {
   const auto waiting = waiters_.find(sample);
   if (waiting == waiters_.end()) return {};
   std::vector<BatchPlace> places = std::move(waiting->second);
@@ -90,7 +90,7 @@ std::vector<BatchPlace> Window::take_waiters(uint64_t sample) {
   return places;
 }
 
-void Window::deliver() {
+void BatchWindow::deliver() {
   while (Batch* next = find(next_delivery_)) {
     Batch& batch = *next;
     if (batch.failed || batch.pending > 0) return;
@@ -108,7 +108,7 @@ void Window::deliver() {
   }
 }
 
-void Window::consumed(uint64_t batch) {
+void BatchWindow::consumed(uint64_t batch) {
   while (!batches_.empty() && batches_.front().number <= batch && batches_.front().delivered) {
     open_bytes_ -= batches_.front().bytes;
     open_samples_ -= batches_.front().entries.size();
@@ -116,7 +116,7 @@ void Window::consumed(uint64_t batch) {
   }
 }
 
-void Window::close_all() {
+void BatchWindow::close_all() {
   for (const Batch& batch : batches_) desk_.act(action::CloseBatch{batch.number});
   batches_.clear();
   open_bytes_ = 0;

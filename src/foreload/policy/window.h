@@ -16,7 +16,7 @@
 
 namespace foreload {
 
-class Window {
+class BatchWindow {
  public:
   enum class State : uint8_t { waiting, reading, decoding, ready, bad };
   struct Entry {
@@ -28,7 +28,7 @@ class Window {
     RunTime asked = RunTime::max();  // when a peer was first to be asked for it
   };
 
-  explicit Window(Desk& desk) : desk_(desk) {}
+  explicit BatchWindow(Desk& desk) : desk_(desk) {}
 
   // Whether another batch may be open, besides so many bytes of other things; one may always.
   bool has_room(uint64_t bytes, uint64_t samples, uint64_t others) const;
