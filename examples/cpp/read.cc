@@ -11,7 +11,7 @@
 #include "foreload/base/bytes.h"
 #include "foreload/base/hash.h"
 #include "foreload/loader/loader.h"
-#include "foreload/sources/listing.h"
+#include "foreload/formats/listing.h"
 
 int main(int argc, char** argv) {
   if (argc < 2) {

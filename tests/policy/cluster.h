@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "foreload/policy/driver.h"
 #include "foreload/policy/policy.h"
 
 namespace foreload {
@@ -102,13 +103,13 @@ class Cluster {
     cut_.erase({b, a});
   }
 
-  struct Rank {
+  struct Rank : Driver {
     Rank(Cluster& all, uint32_t number, PolicySettings settings)
         : cluster(all), rank(number), policy(all.plan_, settings, all.plan_->job().held) {}
 
     void begin() {
       policy.begin(cluster.now_, todo);
-      carry_out();
+      carry_out(todo);
     }
     void tell(const Event& event) {
       if (dead) return;
@@ -117,13 +118,7 @@ class Cluster {
         return;
       }
       policy.on(event, cluster.now_, todo);
-      carry_out();
-    }
-    void carry_out() {
-      while (!todo.empty()) {
-        std::vector<Action> actions = std::exchange(todo, {});
-        for (Action& action : actions) std::visit([this](auto& a) { carry(a); }, action);
-      }
+      carry_out(todo);
     }
     void later(RunTime delay, std::function<void()> what) {
       cluster.at(cluster.now_ + delay, std::move(what));
@@ -140,12 +135,12 @@ class Cluster {
             });
     }
 
-    void carry(action::ComputeEpoch& a) {
+    void carry(action::ComputeEpoch& a) override {
       policy.on(event::EpochKnown{a.epoch, std::move(*cluster.plan_->order().epoch(a.epoch))},
                 cluster.now_, todo);
     }
-    void carry(action::OpenBatch& a) { open[a.batch] = a; }
-    void carry(action::Read& a) {
+    void carry(action::OpenBatch& a) override { open[a.batch] = a; }
+    void carry(action::Read& a) override {
       const uint64_t sample = a.sample;
       reads[a.request] = a;
       if (a.from.kind == Origin::Kind::source) {
@@ -189,14 +184,14 @@ class Cluster {
       if (end == ReadEnd::ok && read.place.batch != kNoBatch) filled[read.place] = read.sample;
       tell(event::ReadEnded{id, end});
     }
-    void carry(action::Cancel& a) {
+    void carry(action::Cancel& a) override {
       const auto found = reads.find(a.request);
       ASSERT_NE(found, reads.end());
       if (found->second.from.kind == Origin::Kind::peer)
         send(found->second.from.number, event::PeerCancel{rank, a.request});
       reads.erase(found);
     }
-    void carry(action::Decode& a) {
+    void carry(action::Decode& a) override {
       later(std::chrono::milliseconds(1), [this, a] { tell(event::Decoded{a.place, true}); });
     }
     void place(uint64_t sample, uint32_t tier) {
@@ -219,16 +214,16 @@ class Cluster {
     void forget(uint64_t sample, uint32_t tier) {
       if (tiers[tier].erase(sample) > 0) bytes[tier] -= cluster.plan_->sizes()[sample];
     }
-    void carry(action::Place& a) { place(a.sample, a.tier); }
-    void carry(action::PlacePushed& a) { place(a.sample, a.tier); }
-    void carry(action::Evict& a) { forget(a.sample, a.tier); }
-    void carry(action::Copy& a) { filled[a.to] = filled.at(a.from); }
-    void carry(action::Substitute& a) { filled[a.to] = filled.at(a.from); }
-    void carry(action::LoseTier& a) {
+    void carry(action::Place& a) override { place(a.sample, a.tier); }
+    void carry(action::PlacePushed& a) override { place(a.sample, a.tier); }
+    void carry(action::Evict& a) override { forget(a.sample, a.tier); }
+    void carry(action::Copy& a) override { filled[a.to] = filled.at(a.from); }
+    void carry(action::Substitute& a) override { filled[a.to] = filled.at(a.from); }
+    void carry(action::LoseTier& a) override {
       tiers[a.tier].clear();
       bytes[a.tier] = 0;
     }
-    void carry(action::Deliver& a) {
+    void carry(action::Deliver& a) override {
       const action::OpenBatch& batch = open.at(a.batch);
       if (lists.size() <= batch.epoch) lists.resize(batch.epoch + 1);
       for (uint32_t i = 0; i < batch.samples.size(); ++i)
@@ -259,9 +254,9 @@ class Cluster {
       tell(event::Consumed{delivered[consumed++]});
       consume();
     }
-    void carry(action::Fail& a) { ADD_FAILURE() << "sample " << a.sample << " failed"; }
-    void carry(action::Skip&) {}
-    void carry(action::SetTimer& a) {
+    void carry(action::Fail& a) override { ADD_FAILURE() << "sample " << a.sample << " failed"; }
+    void carry(action::Skip&) override {}
+    void carry(action::SetTimer& a) override {
       timer = a.at;
       cluster.at(a.at, [this, at = a.at] {
         if (timer != at) return;
@@ -269,8 +264,8 @@ class Cluster {
         tell(event::Timer{});
       });
     }
-    void carry(action::CloseBatch& a) { open.erase(a.batch); }
-    void carry(action::Serve& a) {
+    void carry(action::CloseBatch& a) override { open.erase(a.batch); }
+    void carry(action::Serve& a) override {
       later(std::chrono::microseconds(30), [this, a] {
         const bool ok = holds(a.sample, a.tier);
         // Who is stopped takes nothing: it stays here.
@@ -292,7 +287,7 @@ class Cluster {
           held_up.push_back(a);
       }
     }
-    void carry(action::Refuse& a) { reply(a.rank, a.request, ReadEnd::missing); }
+    void carry(action::Refuse& a) override { reply(a.rank, a.request, ReadEnd::missing); }
     void reply(uint32_t to, uint64_t request, ReadEnd end) {
       if (dropped.contains(to)) return;
       Rank& peer = *cluster.ranks_[to];
@@ -305,20 +300,20 @@ class Cluster {
           peer.end_read(request, end);
       });
     }
-    void carry(action::HoldPush& a) { held.insert(a.push); }
-    void carry(action::SendPush& a) {
+    void carry(action::HoldPush& a) override { held.insert(a.push); }
+    void carry(action::SendPush& a) override {
       EXPECT_TRUE(held.contains(a.push));
       ++cluster.pushes_;
       if (cluster.on_push_) cluster.on_push_(rank, a.rank);
       // The peer sees numbers that are unique among all senders.
       send(a.rank, event::PeerPush{rank, a.sample, a.push});
     }
-    void carry(action::TellUnread& a) {
+    void carry(action::TellUnread& a) override {
       send(a.rank, event::PeerPush{rank, a.sample, kNoPush, false});
     }
-    void carry(action::EndPush& a) { EXPECT_EQ(held.erase(a.push), 1u); }
-    void carry(action::AnswerPush& a) { send(a.rank, event::PushAnswered{a.push, a.end}); }
-    void carry(action::Ping& a) {
+    void carry(action::EndPush& a) override { EXPECT_EQ(held.erase(a.push), 1u); }
+    void carry(action::AnswerPush& a) override { send(a.rank, event::PushAnswered{a.push, a.end}); }
+    void carry(action::Ping& a) override {
       Rank& peer = *cluster.ranks_[a.rank];
       later(cluster.settings_.network_time, [this, &peer] {
         if (dead || peer.dead || peer.stopped || peer.dropped.contains(rank) ||
@@ -327,7 +322,7 @@ class Cluster {
         peer.send(rank, event::PeerHeard{peer.rank});
       });
     }
-    void carry(action::DropPeer& a) {
+    void carry(action::DropPeer& a) override {
       dropped.insert(a.rank);
       later(RunTime(0), [this, to = a.rank] { send_held_up(to); });
     }

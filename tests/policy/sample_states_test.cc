@@ -29,17 +29,26 @@ TEST(SparseStates, KeepWhatAMapKeeps) {
   for (const auto& [sample, value] : expected) EXPECT_EQ(uint8_t{states[sample]}, value) << sample;
 }
 
-TEST(TierCopies, HaveABitForEachTier) {
-  TierCopies copies(100, 3);
-  copies.add(7, 0);
-  copies.add(7, 2);
-  copies.add(8, 2);
-  EXPECT_EQ(copies[7], TierCopies::bit(0) | TierCopies::bit(2));
-  copies.clear(2);
-  EXPECT_EQ(copies[7], TierCopies::bit(0));
-  EXPECT_EQ(copies[8], 0);
-  copies.remove(7, 0);
-  EXPECT_EQ(copies[7], 0);
+TEST(SampleBits, KeepWhatVectorsOfBoolKeep) {
+  for (const uint32_t width : {1u, 3u, 7u, 20u}) {
+    std::mt19937_64 random(width);
+    SampleBits bits(100, width);
+    std::vector<std::vector<bool>> expected(100, std::vector<bool>(width));
+    for (int i = 0; i < 5000; ++i) {
+      const uint64_t sample = random() % 100;
+      const auto bit = static_cast<uint32_t>(random() % width);
+      expected[sample][bit] = random() % 2 == 0;
+      expected[sample][bit] ? bits.set(sample, bit) : bits.reset(sample, bit);
+    }
+    for (uint64_t sample = 0; sample < 100; ++sample) {
+      uint32_t row = 0;
+      for (uint32_t bit = 0; bit < width; ++bit) {
+        EXPECT_EQ(bits.test(sample, bit), expected[sample][bit]);
+        row |= expected[sample][bit] ? 1u << bit : 0;
+      }
+      EXPECT_EQ(bits[sample], row);
+    }
+  }
 }
 
 TEST(Fifo, GivesValuesInTheirOrder) {

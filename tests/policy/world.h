@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "foreload/policy/driver.h"
 #include "foreload/policy/policy.h"
 
 namespace foreload {
@@ -30,19 +31,19 @@ inline Job job_of(uint64_t epochs, uint64_t memory, uint64_t disk = 0, uint64_t 
 }
 
 // Carries out actions. What is in flight ends when the test says so.
-class World {
+class World : private Driver {
  public:
   World(std::shared_ptr<const Plan> plan, PolicySettings settings = {},
         std::span<const Held> held = {})
       : plan_(std::move(plan)), policy_(plan_, std::move(settings), held) {
     for (const Held& copy : held) tiers_[copy.tier].insert(copy.sample);
     policy_.begin(now_, todo_);
-    carry_out();
+    carry_out(todo_);
   }
 
   void tell(const Event& event) {
     policy_.on(event, now_, todo_);
-    carry_out();
+    carry_out(todo_);
   }
   void advance(RunTime by) {
     now_ += by;
@@ -116,21 +117,14 @@ class World {
   Policy policy_;
 
  private:
-  void carry_out() {
-    while (!todo_.empty()) {
-      std::vector<Action> actions = std::move(todo_);
-      todo_.clear();
-      for (Action& action : actions) std::visit([this](auto& a) { carry(a); }, action);
-    }
-  }
-  void carry(action::ComputeEpoch& a) {
+  void carry(action::ComputeEpoch& a) override {
     policy_.on(event::EpochKnown{a.epoch, std::move(*plan_->order().epoch(a.epoch))}, now_, todo_);
   }
-  void carry(action::OpenBatch& a) {
+  void carry(action::OpenBatch& a) override {
     EXPECT_FALSE(open_.contains(a.batch));
     open_[a.batch] = a;
   }
-  void carry(action::Read& a) {
+  void carry(action::Read& a) override {
     if (a.place.batch != kNoBatch) {
       EXPECT_TRUE(open_.contains(a.place.batch));
       EXPECT_EQ(open_[a.place.batch].samples.at(a.place.index), a.sample);
@@ -147,36 +141,36 @@ class World {
             << "read twice at a time";
     }
   }
-  void carry(action::Cancel& a) {
+  void carry(action::Cancel& a) override {
     EXPECT_EQ(reads_.erase(a.request), 1u);
     cancelled_.push_back(a.request);
   }
-  void carry(action::Place& a) {
+  void carry(action::Place& a) override {
     EXPECT_TRUE(plan_->placement().owner(a.sample).tier == a.tier ||
                 plan_->placement().backing(a.sample) == a.tier);
     placing_.push_back(a);
   }
-  void carry(action::Evict& a) {
+  void carry(action::Evict& a) override {
     tiers_[a.tier].erase(a.sample);
     evicted_.push_back(a.sample);
   }
-  void carry(action::Decode& a) {
+  void carry(action::Decode& a) override {
     EXPECT_TRUE(filled_.contains(a.place));
     decoding_.push_back(a);
   }
-  void carry(action::Copy& a) {
+  void carry(action::Copy& a) override {
     ASSERT_TRUE(filled_.contains(a.from));
     filled_[a.to] = filled_[a.from];
   }
-  void carry(action::Substitute& a) {
+  void carry(action::Substitute& a) override {
     ASSERT_TRUE(filled_.contains(a.from));
     filled_[a.to] = filled_[a.from];
   }
-  void carry(action::LoseTier& a) {
+  void carry(action::LoseTier& a) override {
     tiers_[a.tier].clear();
     lost_.push_back(a.tier);
   }
-  void carry(action::Deliver& a) {
+  void carry(action::Deliver& a) override {
     EXPECT_TRUE(delivered_.empty() || a.batch > delivered_.back());
     delivered_.push_back(a.batch);
     const action::OpenBatch& batch = open_.at(a.batch);
@@ -188,14 +182,11 @@ class World {
       lists_[row].push_back(filled_[place]);
     }
   }
-  void carry(action::Fail& a) { failed_.push_back(a); }
-  void carry(action::Skip& a) { skipped_.push_back(a); }
-  void carry(action::SetTimer& a) { timer_ = a.at; }
-  void carry(action::CloseBatch& a) { EXPECT_EQ(open_.erase(a.batch), 1u); }
-  template <class OfPeers>
-  void carry(OfPeers&) {
-    ADD_FAILURE() << "a rank without peers deals with some";
-  }
+  void carry(action::Fail& a) override { failed_.push_back(a); }
+  void carry(action::Skip& a) override { skipped_.push_back(a); }
+  void carry(action::SetTimer& a) override { timer_ = a.at; }
+  void carry(action::CloseBatch& a) override { EXPECT_EQ(open_.erase(a.batch), 1u); }
+  void not_alone() override { ADD_FAILURE() << "a rank without peers deals with some"; }
 
   std::vector<Action> todo_;
   std::map<BatchPlace, uint64_t> filled_;  // which sample's bytes are there

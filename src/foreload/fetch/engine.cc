@@ -142,7 +142,7 @@ EngineStats Engine::stats() const {
 
 void Engine::loop() {
   policy_.begin(now(), actions_);
-  carry_out();
+  carry_out_all();
   std::vector<Message> messages;
   while (!stopping_) {
     parts_.inbox->take(messages, timer_);
@@ -152,7 +152,7 @@ void Engine::loop() {
       timer_.reset();
       tell(event::Timer{});
     }
-    carry_out();
+    carry_out_all();
     update_stats();
   }
 }
@@ -161,11 +161,8 @@ void Engine::tell(const Event& event) {
   policy_.on(event, now(), actions_);
 }
 
-void Engine::carry_out() {
-  while (!actions_.empty()) {
-    std::vector<Action> actions = std::exchange(actions_, {});
-    for (Action& action : actions) std::visit([this](auto& a) { carry(a); }, action);
-  }
+void Engine::carry_out_all() {
+  carry_out(actions_);
   flush_memory_reads();
   arrived_.clear();
   publish_failure();
@@ -300,7 +297,7 @@ void Engine::handle(message::Decoded& decoded) {
 
 void Engine::handle(Event& event) {
   if (std::holds_alternative<event::Seek>(event)) {
-    carry_out();
+    carry_out_all();
     failures_.clear();
     next_to_publish_.reset();
     decltype(ready_) dropped;  // as in seek()

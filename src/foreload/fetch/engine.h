@@ -34,6 +34,7 @@
 #include "foreload/metrics/stage.h"
 #include "foreload/metrics/trace.h"
 #include "foreload/plan/plan.h"
+#include "foreload/policy/driver.h"
 #include "foreload/policy/policy.h"
 #include "foreload/staging/staging.h"
 #include "foreload/stores/source.h"
@@ -152,11 +153,11 @@ struct EngineStats {
   std::vector<PeerStats> peers;         // by rank; empty without peers
 };
 
-class Engine {
+class Engine : private Driver {
  public:
   explicit Engine(EngineParts parts);
   // Ends within two seconds whatever is in flight.
-  ~Engine();
+  ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -213,34 +214,33 @@ class Engine {
   void loop();
   RunTime now() const;
   void tell(const Event& event);
-  void carry_out();
+  void carry_out_all();
 
-  void carry(action::ComputeEpoch& a);
-  void carry(action::OpenBatch& a);
-  void carry(action::Read& a);
-  void carry(action::Cancel& a);
-  void carry(action::Decode& a);
-  void carry(action::Place& a);
-  void carry(action::Evict& a);
-  void carry(action::Copy& a);
-  void carry(action::Substitute& a);
-  // The sample of a place is a copy of one that came from there.
-  void carry(action::LoseTier& a);
-  void carry(action::Deliver& a);
-  void carry(action::Fail& a);
-  void carry(action::Skip& a);
-  void carry(action::SetTimer& a);
-  void carry(action::CloseBatch& a);
-  void carry(action::Serve& a);
-  void carry(action::Refuse& a) { parts_.peers->refuse(a.rank, a.request); }
-  void carry(action::HoldPush& a);
-  void carry(action::SendPush& a);
-  void carry(action::EndPush& a) { pushes_.erase(a.push); }
-  void carry(action::TellUnread& a);
-  void carry(action::PlacePushed& a);
-  void carry(action::AnswerPush& a);
-  void carry(action::Ping& a) { parts_.peers->ping(a.rank); }
-  void carry(action::DropPeer& a);
+  void carry(action::ComputeEpoch& a) override;
+  void carry(action::OpenBatch& a) override;
+  void carry(action::Read& a) override;
+  void carry(action::Cancel& a) override;
+  void carry(action::Decode& a) override;
+  void carry(action::Place& a) override;
+  void carry(action::Evict& a) override;
+  void carry(action::Copy& a) override;
+  void carry(action::Substitute& a) override;
+  void carry(action::LoseTier& a) override;
+  void carry(action::Deliver& a) override;
+  void carry(action::Fail& a) override;
+  void carry(action::Skip& a) override;
+  void carry(action::SetTimer& a) override;
+  void carry(action::CloseBatch& a) override;
+  void carry(action::Serve& a) override;
+  void carry(action::Refuse& a) override { parts_.peers->refuse(a.rank, a.request); }
+  void carry(action::HoldPush& a) override;
+  void carry(action::SendPush& a) override;
+  void carry(action::EndPush& a) override { pushes_.erase(a.push); }
+  void carry(action::TellUnread& a) override;
+  void carry(action::PlacePushed& a) override;
+  void carry(action::AnswerPush& a) override;
+  void carry(action::Ping& a) override { parts_.peers->ping(a.rank); }
+  void carry(action::DropPeer& a) override;
 
   void handle(SourceAnswer& answer);
   void handle(message::DiskAnswered& answered);

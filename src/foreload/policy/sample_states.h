@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a rank knows of single samples, in little memory: a job has millions of samples, and in the
-// simulator thousands of ranks. SparseStates is for what few samples have at a time, TierCopies for
-// what any may have, a bit per tier.
+// simulator thousands of ranks. SparseStates is for what few samples have at a time, SampleBits for
+// what any may have.
 //
 // For one thread.
 #pragma once
@@ -95,32 +95,35 @@ class SparseStates {
   uint64_t used_ = 0;
 };
 
-// Which tiers of a rank have a sample.
-class TierCopies {
+// A few bits by sample, side by side.
+class SampleBits {
  public:
-  // One bit per tier, the fastest lowest.
-  using Tiers = uint16_t;
-  static constexpr uint32_t kMostTiers = 16;
-  static Tiers bit(uint32_t tier) { return static_cast<Tiers>(1u << tier); }
+  SampleBits(uint64_t samples, uint32_t width)
+      : width_(width), words_((samples * width + 63) / 64 + 1) {}
 
-  // REQUIRES: tiers <= kMostTiers.
-  TierCopies(uint64_t samples, uint32_t tiers) : tiers_(tiers), bits_(samples * tiers) {}
-
-  Tiers operator[](uint64_t sample) const {
-    Tiers tiers = 0;
-    for (uint32_t tier = 0; tier < tiers_; ++tier)
-      if (bits_[sample * tiers_ + tier]) tiers |= bit(tier);
-    return tiers;
+  // Bit 0 is the lowest. REQUIRES: a width of at most 32.
+  uint32_t operator[](uint64_t sample) const {
+    const uint64_t at = sample * width_;
+    uint64_t bits = words_[at / 64] >> at % 64;
+    if (at % 64 + width_ > 64) bits |= words_[at / 64 + 1] << (64 - at % 64);
+    return static_cast<uint32_t>(bits & ((uint64_t{1} << width_) - 1));
   }
-  void add(uint64_t sample, uint32_t tier) { bits_[sample * tiers_ + tier] = true; }
-  void remove(uint64_t sample, uint32_t tier) { bits_[sample * tiers_ + tier] = false; }
-  void clear(uint32_t tier) {
-    for (uint64_t i = tier; i < bits_.size(); i += tiers_) bits_[i] = false;
+  bool test(uint64_t sample, uint32_t bit) const {
+    const uint64_t at = sample * width_ + bit;
+    return (words_[at / 64] >> at % 64 & 1) != 0;
+  }
+  void set(uint64_t sample, uint32_t bit) {
+    const uint64_t at = sample * width_ + bit;
+    words_[at / 64] |= uint64_t{1} << at % 64;
+  }
+  void reset(uint64_t sample, uint32_t bit) {
+    const uint64_t at = sample * width_ + bit;
+    words_[at / 64] &= ~(uint64_t{1} << at % 64);
   }
 
  private:
-  uint32_t tiers_;
-  std::vector<bool> bits_;  // [sample][tier]
+  uint32_t width_;
+  std::vector<uint64_t> words_;
 };
 
 }  // namespace foreload

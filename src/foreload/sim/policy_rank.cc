@@ -49,24 +49,20 @@ RunTime PolicyRank::now() const {
 
 void PolicyRank::begin() {
   policy_.begin(now(), actions_);
-  carry_out();
+  carry_out_all();
 }
 
 void PolicyRank::tell(const Event& event) {
   if (dead_) return;
   if (stopped_) return missed_.push_back([this, event] { tell(event); });
   policy_.on(event, now(), actions_);
-  carry_out();
+  carry_out_all();
 }
 
-void PolicyRank::carry_out() {
-  if (carrying_) return;  // an action ended at once; the loop below goes on with what follows
+void PolicyRank::carry_out_all() {
+  if (carrying_) return;  // an action ended at once; what follows is carried out after it
   carrying_ = true;
-  while (!actions_.empty()) {
-    std::vector<Action> actions = std::exchange(actions_, {});
-    world_.pass_on(settings_.policy.rank, actions);
-    for (const Action& action : actions) std::visit([this](const auto& a) { carry(a); }, action);
-  }
+  carry_out(actions_);
   carrying_ = false;
 }
 
@@ -99,11 +95,11 @@ void PolicyRank::seek(uint64_t epoch, uint64_t start) {
   tell(event::Seek{epoch, start});
 }
 
-void PolicyRank::carry(const action::ComputeEpoch& a) {
+void PolicyRank::carry(action::ComputeEpoch& a) {
   cluster_.wait(0, keep({.work = Work::compute_epoch, .sample = a.epoch}));
 }
 
-void PolicyRank::carry(const action::OpenBatch& a) {
+void PolicyRank::carry(action::OpenBatch& a) {
   OpenBatch& batch = open_[a.batch];
   batch.opened = a;
   batch.filled.assign(a.samples.size(), UINT64_MAX);
@@ -113,7 +109,7 @@ void PolicyRank::carry(const action::OpenBatch& a) {
   if (batch.fresh) ++slots_;
 }
 
-void PolicyRank::carry(const action::Read& a) {
+void PolicyRank::carry(action::Read& a) {
   if (a.from.kind == Origin::Kind::peer) {
     expect(a.request,
            keep({.request = a.request, .sample = a.sample, .place = a.place, .where = a.from}));
@@ -166,7 +162,7 @@ void PolicyRank::expect(uint64_t request, uint64_t token) {
   requests_[slot] = {request, static_cast<uint32_t>(token)};
 }
 
-void PolicyRank::carry(const action::Cancel& a) {
+void PolicyRank::carry(action::Cancel& a) {
   Pending* found = pending(a.request);
   if (found == nullptr) return;
   found->request = UINT64_MAX;
@@ -180,7 +176,7 @@ void PolicyRank::carry(const action::Cancel& a) {
   send({.work = Work::stop_asking, .peer = peer, .request = a.request}, 0);
 }
 
-void PolicyRank::carry(const action::Decode& a) {
+void PolicyRank::carry(action::Decode& a) {
   const bool ok = world_.decodes(settings_.policy.rank, a);
   to_decode_.emplace(a.place, keep({.work = Work::decode,
                                     .end = ok ? ReadEnd::ok : ReadEnd::undecodable,
@@ -204,7 +200,7 @@ void PolicyRank::decode_more() {
   }
 }
 
-void PolicyRank::carry(const action::Place& a) {
+void PolicyRank::carry(action::Place& a) {
   if (a.place.batch == kNoBatch) ahead_[a.sample] = true;
   place(a.sample, a.tier);
 }
@@ -234,20 +230,20 @@ void PolicyRank::arrive(const Operation& message) {
     ranks_[message.peer]->receive(rank, message, arrival == Arrival::whole);
 }
 
-void PolicyRank::carry(const action::Refuse& a) {
+void PolicyRank::carry(action::Refuse& a) {
   send({.work = Work::refuse, .peer = a.rank, .request = a.request}, 0);
 }
 
-void PolicyRank::carry(const action::SendPush& a) {
+void PolicyRank::carry(action::SendPush& a) {
   send({.work = Work::push, .peer = a.rank, .request = a.push, .sample = a.sample},
        settings_.plan->sizes()[a.sample]);
 }
 
-void PolicyRank::carry(const action::TellUnread& a) {
+void PolicyRank::carry(action::TellUnread& a) {
   send({.work = Work::push, .peer = a.rank, .request = kNoPush, .sample = a.sample}, 0);
 }
 
-void PolicyRank::carry(const action::AnswerPush& a) {
+void PolicyRank::carry(action::AnswerPush& a) {
   send({.work = Work::answer_push,
         .end = a.end == PushEnd::kept ? ReadEnd::ok : ReadEnd::permanent,
         .peer = a.rank,
@@ -255,7 +251,7 @@ void PolicyRank::carry(const action::AnswerPush& a) {
        0);
 }
 
-void PolicyRank::carry(const action::Serve& a) {
+void PolicyRank::carry(action::Serve& a) {
   Operation serve{.work = Work::serve,
                   .peer = a.rank,
                   .request = a.request,
@@ -313,7 +309,7 @@ void PolicyRank::drop(uint32_t tier, uint64_t sample) {
   tiers_[tier].bytes -= settings_.plan->sizes()[sample];
 }
 
-void PolicyRank::carry(const action::Evict& a) {
+void PolicyRank::carry(action::Evict& a) {
   drop(a.tier, a.sample);
 }
 
@@ -325,7 +321,7 @@ void PolicyRank::copy(BatchPlace from, BatchPlace to) {
   target->second.from[to.index] = {Origin::Kind::tier, 0};
 }
 
-void PolicyRank::carry(const action::Deliver& a) {
+void PolicyRank::carry(action::Deliver& a) {
   const auto found = open_.find(a.batch);
   if (found == open_.end()) return;
   const OpenBatch batch = std::move(found->second);
@@ -346,7 +342,7 @@ void PolicyRank::carry(const action::Deliver& a) {
   world_.ready(settings_.policy.rank);
 }
 
-void PolicyRank::carry(const action::SetTimer& a) {
+void PolicyRank::carry(action::SetTimer& a) {
   cluster_.agenda().set(timer_, seconds(a.at));
 }
 

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "foreload/policy/driver.h"
 #include "foreload/policy/policy.h"
 #include "foreload/sim/cluster.h"
 #include "foreload/sim/outcome.h"
@@ -83,7 +84,7 @@ struct PolicyRankSettings {
   unsigned decode_threads = 1;
 };
 
-class PolicyRank {
+class PolicyRank : private Driver {
  public:
   // REQUIRES: cluster and world outlive it.
   PolicyRank(PolicyRankSettings settings, Cluster& cluster, World& world);
@@ -174,32 +175,35 @@ class PolicyRank {
 
   RunTime now() const;
   void tell(const Event& event);
-  void carry_out();
-  void carry(const action::ComputeEpoch& a);
-  void carry(const action::OpenBatch& a);
-  void carry(const action::Read& a);
-  void carry(const action::Cancel& a);
-  void carry(const action::Decode& a);
-  void carry(const action::Place& a);
-  void carry(const action::Evict& a);
-  void carry(const action::Copy& a) { copy(a.from, a.to); }
-  void carry(const action::Substitute& a) { copy(a.from, a.to); }
-  void carry(const action::LoseTier& a) { lose_tier(a.tier); }
-  void carry(const action::Deliver& a);
-  void carry(const action::Fail& a) { world_.failed(settings_.policy.rank, a); }
-  void carry(const action::Skip& a) { world_.skipped(settings_.policy.rank, a); }
-  void carry(const action::SetTimer& a);
-  void carry(const action::CloseBatch& a) { open_.erase(a.batch); }
-  void carry(const action::Serve& a);
-  void carry(const action::Refuse& a);
-  void carry(const action::HoldPush&) {}
-  void carry(const action::SendPush& a);
-  void carry(const action::TellUnread& a);
-  void carry(const action::EndPush&) {}
-  void carry(const action::PlacePushed& a) { place(a.sample, a.tier); }
-  void carry(const action::AnswerPush& a);
-  void carry(const action::Ping& a) { send({.work = Work::ping, .peer = a.rank}, 0); }
-  void carry(const action::DropPeer& a) { dropped_[a.rank] = true; }
+  void carry_out_all();
+  void look_over(std::vector<Action>& actions) override {
+    world_.pass_on(settings_.policy.rank, actions);
+  }
+  void carry(action::ComputeEpoch& a) override;
+  void carry(action::OpenBatch& a) override;
+  void carry(action::Read& a) override;
+  void carry(action::Cancel& a) override;
+  void carry(action::Decode& a) override;
+  void carry(action::Place& a) override;
+  void carry(action::Evict& a) override;
+  void carry(action::Copy& a) override { copy(a.from, a.to); }
+  void carry(action::Substitute& a) override { copy(a.from, a.to); }
+  void carry(action::LoseTier& a) override { lose_tier(a.tier); }
+  void carry(action::Deliver& a) override;
+  void carry(action::Fail& a) override { world_.failed(settings_.policy.rank, a); }
+  void carry(action::Skip& a) override { world_.skipped(settings_.policy.rank, a); }
+  void carry(action::SetTimer& a) override;
+  void carry(action::CloseBatch& a) override { open_.erase(a.batch); }
+  void carry(action::Serve& a) override;
+  void carry(action::Refuse& a) override;
+  void carry(action::HoldPush&) override {}
+  void carry(action::SendPush& a) override;
+  void carry(action::TellUnread& a) override;
+  void carry(action::EndPush&) override {}
+  void carry(action::PlacePushed& a) override { place(a.sample, a.tier); }
+  void carry(action::AnswerPush& a) override;
+  void carry(action::Ping& a) override { send({.work = Work::ping, .peer = a.rank}, 0); }
+  void carry(action::DropPeer& a) override { dropped_[a.rank] = true; }
 
   Pending* pending(uint64_t request);
   void expect(uint64_t request, uint64_t token);

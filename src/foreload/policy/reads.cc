@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/policy/reads.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
+
+namespace foreload {
+
+void Reads::open_batches() {
+  while (const ReadingList::Batch* next = parts_.list.next()) {
+    // What waits to be written to a disk takes memory too, also after its batch is consumed.
+    const auto samples = static_cast<uint32_t>(next->samples.size());
+    if (!parts_.window.has_room(next->bytes, samples,
+                                parts_.keeping.placing_bytes() + parts_.pushes.bytes()))
+      return;
+    const uint64_t number = parts_.window.open(parts_.list.epoch(), next->samples, next->bytes);
+    parts_.list.open(number);
+    for (uint32_t i = 0; i < samples; ++i) look_for({number, i});
+  }
+}
+
+// Decides where the sample of an open place comes from.
+void Reads::look_for(BatchPlace place) {
+  const uint64_t sample = parts_.window.at(place).sample;
+  if (const uint32_t tiers = parts_.copies.tiers_of(sample); tiers != 0)
+    return parts_.paths.line_up(tier_origin(static_cast<uint32_t>(std::countr_zero(tiers))), place);
+  if (parts_.copies.on_its_way(sample) != OnItsWay::no) {
+    ++parts_.desk.totals.merged;
+    return parts_.window.wait_for(sample, place);
+  }
+  const bool ask_around = parts_.desk.with_peers && parts_.first_reads.was_read(sample);
+  const uint32_t keeper = ask_around ? parts_.keepers.keeper_of(sample) : kNoOwner;
+  const bool here = keeper == parts_.desk.settings.rank;
+  if (here && parts_.first_reads.expect(sample)) return parts_.window.wait_for(sample, place);
+  parts_.copies.set(sample, OnItsWay::arriving);
+  if (parts_.keepers.neighbour_with(sample).kind == Origin::Kind::neighbour)
+    parts_.paths.line_up(kNeighbours, place);
+  else if (keeper == kNoOwner || here)
+    parts_.paths.line_up(kSource, place);
+  else
+    ask(keeper, place);
+}
+
+// A tier has taken its sample since it was queued.
+void Reads::look_for_anew(BatchPlace place) {
+  const uint64_t sample = parts_.window.at(place).sample;
+  parts_.copies.set(sample, OnItsWay::no);
+  look_for(place);
+  wake_waiters(sample);
+}
+
+// The place is queued to be asked for. Peers that did not answer it for the peer timeout have cost
+// its batch enough: then it is the source's.
+void Reads::ask(uint32_t keeper, BatchPlace place) {
+  BatchWindow::Entry& entry = parts_.window.at(place);
+  entry.asked = std::min(entry.asked, parts_.desk.now);
+  if (parts_.desk.now - entry.asked >= parts_.desk.settings.peer_timeout)
+    parts_.paths.go_first(place);
+  else
+    parts_.paths.line_up(peer_origin(keeper), place);
+}
+
+// No neighbour has it, or not yet.
+void Reads::ask_keeper(BatchPlace place) {
+  const uint64_t sample = parts_.window.at(place).sample;
+  if (parts_.copies.has(sample)) return look_for_anew(place);
+  const uint32_t keeper = parts_.keepers.keeper_of(sample);
+  if (keeper == kNoOwner || keeper == parts_.desk.settings.rank)
+    parts_.paths.go_first(place);
+  else
+    ask(keeper, place);
+}
+
+// It is needed first.
+void Reads::read_source_next(BatchPlace place) {
+  parts_.window.at(place).state = BatchWindow::State::waiting;
+  parts_.paths.go_first(place);
+}
+
+void Reads::start() {
+  while (parts_.paths.ready(kNeighbours)) {
+    const BatchPlace place = parts_.paths.take(kNeighbours);
+    const uint64_t sample = parts_.window.at(place).sample;
+    const Origin from = parts_.keepers.neighbour_with(sample);
+    if (from.kind == Origin::Kind::neighbour)
+      parts_.flights.start(from, sample, place, parts_.paths.wanted(kNeighbours));
+    else
+      ask_keeper(place);
+  }
+  while (parts_.paths.ready(kSource)) {
+    const BatchPlace place = parts_.paths.take(kSource);
+    const uint64_t sample = parts_.window.at(place).sample;
+    if (parts_.copies.has(sample))
+      look_for_anew(place);
+    else
+      parts_.flights.start(kSource, sample, place, parts_.paths.wanted(kSource));
+  }
+  auto start_all = [this](Origin from) {
+    while (parts_.paths.ready(from)) {
+      const BatchPlace place = parts_.paths.take(from);
+      parts_.flights.start(from, parts_.window.at(place).sample, place, parts_.paths.wanted(from));
+    }
+  };
+  for (uint32_t tier = 0; tier < parts_.desk.tiers(); ++tier) start_all(tier_origin(tier));
+  const auto& peers = parts_.paths.wanted_peers();
+  for (auto rank = peers.begin(); rank != peers.end();) start_all(peer_origin(*rank++));
+}
+
+void Reads::read_ahead() {
+  auto has_room = [this] {
+    return parts_.paths.limiter(kSource).has_room() &&
+           parts_.keeping.placing_bytes() + parts_.flights.ahead_bytes() <
+               parts_.desk.settings.ahead_bytes;
+  };
+  bool room = !parts_.paths.wanted(kSource) && has_room();
+  if (!room) return;
+  parts_.list.look_ahead([&](uint64_t sample, bool more) {
+    if (!room) return false;
+    if (parts_.copies.has(sample) || parts_.copies.on_its_way(sample) != OnItsWay::no ||
+        parts_.keeping.tier_of(sample) == kNoTier ||
+        (parts_.desk.with_peers && parts_.first_reads.was_read(sample)))
+      return true;
+    parts_.copies.set(sample, OnItsWay::arriving);
+    ++parts_.desk.totals.read_ahead;
+    parts_.flights.start(kSource, sample, {kNoBatch, 0}, more);
+    room = has_room();
+    return true;
+  });
+}
+
+void Reads::ended(const event::ReadEnded& e) {
+  const Flight* flight = parts_.flights.end(e);
+  if (flight == nullptr) return;
+  if (e.end == ReadEnd::ok) {
+    end_rival(*flight);
+    arrived(*flight, e.request);
+  } else if (flight->is_from(Origin::Kind::tier)) {
+    lose_copy(*flight, e.end);
+  } else if (flight->is_hedged()) {
+    leave_to_rival(*flight);
+  } else if (flight->is_from(Origin::Kind::neighbour)) {
+    parts_.window.at(flight->place).state = BatchWindow::State::waiting;
+    ask_keeper(flight->place);
+  } else if (flight->is_from(Origin::Kind::peer)) {
+    // The owner does not have it: it is this rank's turn to read it.
+    read_source_next(flight->place);
+  } else {
+    not_arrived(*flight, e.end);
+  }
+}
+
+void Reads::arrived(const Flight& flight, uint64_t id) {
+  const uint64_t sample = flight.sample;
+  if (flight.has_place()) parts_.window.filled(flight.place);
+  const uint32_t tier = parts_.keeping.tier_of(sample);
+  const bool kept = tier != kNoTier;
+  if (flight.is_from(Origin::Kind::tier)) {
+    // Read from a slower tier than the plan wants it on: a copy moves up.
+    if (kept && tier < flight.from.number && !parts_.copies.has(sample, tier))
+      place(flight, id, tier);
+    return;
+  }
+  // A hedge for a copy in a tier that took too long: the copy is still there.
+  if (flight.hedge && parts_.copies.on_its_way(sample) != OnItsWay::arriving) return;
+  const uint32_t replica_tier =
+      !kept && is_read_later(flight.place) ? parts_.keeping.replica_tier_of(sample) : kNoTier;
+  const bool placed = kept || replica_tier != kNoTier;
+  parts_.copies.set(sample, placed ? OnItsWay::placing : OnItsWay::no);
+  if (kept)
+    keep(flight, id, tier);
+  else if (parts_.desk.with_peers)
+    share(flight, id, replica_tier);
+  if (flight.has_place()) {
+    for (const BatchPlace& waiting : parts_.window.take_waiters(sample)) {
+      parts_.desk.act(action::Copy{flight.place, waiting});
+      parts_.window.filled(waiting);
+    }
+  } else if (!kept && parts_.window.first_waiter(sample) != nullptr) {
+    wake_waiters(sample);
+  }  // else the bytes reach waiters through the tier
+}
+
+void Reads::keep(const Flight& flight, uint64_t id, uint32_t tier) {
+  if (parts_.desk.with_peers) {
+    parts_.copies.mark(flight.sample, Past::came);
+    parts_.lives.set_late(parts_.desk.settings.rank, false);
+    if (!parts_.desk.is_owner(flight.sample)) parts_.keeping.adopt(flight.sample, tier);
+  }
+  place(flight, id, tier);
+  const uint32_t second = parts_.keeping.second_tier_of(flight.sample);
+  if (second != kNoTier) place(flight, id, second);
+}
+
+// What this rank does not keep, or only as a replica, goes to its keeper.
+void Reads::share(const Flight& flight, uint64_t id, uint32_t replica_tier) {
+  // A hedge for a peer that took too long brings what the peer has.
+  const bool peer_has_it = flight.hedge && flight.is_hedged() &&
+                           parts_.flights[flight.rival].is_from(Origin::Kind::peer);
+  if (flight.is_from(Origin::Kind::source) && !peer_has_it && is_read_later(flight.place))
+    parts_.pushes.push(id, flight.sample, flight.place);
+  // It was to be adopted, and there is no room any more.
+  if (replica_tier == kNoTier) return parts_.serving.answer(flight.sample);
+  parts_.keeping.reserve_replica(flight.sample, replica_tier);
+  place(flight, id, replica_tier);
+}
+
+void Reads::place(const Flight& flight, uint64_t id, uint32_t tier) {
+  parts_.keeping.place(flight.sample, tier);
+  parts_.desk.act(action::Place{id, flight.sample, flight.place, tier});
+}
+
+bool Reads::is_read_later(BatchPlace place) {
+  return place.batch != kNoBatch && !parts_.desk.past_the_end(parts_.window.epoch_of(place) + 1);
+}
+
+void Reads::lose_copy(const Flight& flight, ReadEnd end) {
+  const uint64_t sample = flight.sample;
+  parts_.keeping.drop(sample, flight.from.number, end == ReadEnd::missing);
+  const bool nowhere =
+      !parts_.copies.has(sample) && parts_.copies.on_its_way(sample) == OnItsWay::no;
+  if (flight.is_hedged()) {
+    if (nowhere && parts_.flights[flight.rival].is_from(Origin::Kind::source))
+      parts_.copies.set(sample, OnItsWay::arriving);
+    return leave_to_rival(flight);
+  }
+  if (nowhere && (!parts_.desk.with_peers || parts_.desk.is_owner(sample))) {
+    parts_.copies.set(sample, OnItsWay::arriving);
+    return read_source_next(flight.place);
+  }
+  parts_.window.at(flight.place).state = BatchWindow::State::waiting;
+  look_for(flight.place);
+}
+
+void Reads::not_arrived(const Flight& flight, ReadEnd end) {
+  if (!flight.has_place()) {
+    // Nobody needs it yet; whoever does will see what is wrong with it.
+    parts_.copies.set(flight.sample, OnItsWay::no);
+    return wake_waiters(flight.sample);
+  }
+  const PolicySettings& settings = parts_.desk.settings;
+  BatchWindow::Entry& entry = parts_.window.at(flight.place);
+  entry.end = end;
+  entry.tries += end == ReadEnd::deadline && settings.tries > 2 ? settings.tries - 1 : 1;
+  const bool hopeless = end == ReadEnd::permanent || end == ReadEnd::changed;
+  if (hopeless || entry.tries >= settings.tries) return give_up(flight.place);
+  ++parts_.desk.totals.retries;
+  entry.state = BatchWindow::State::waiting;
+  parts_.flights.try_again(
+      parts_.desk.now + settings.first_back_off * (1 << std::min<unsigned>(entry.tries - 1, 10)),
+      flight.place);
+}
+
+// The sample of this place, and of all places that wait for it, cannot be had.
+void Reads::give_up(BatchPlace place) {
+  const BatchWindow::Entry lost = parts_.window.at(place);
+  parts_.copies.set(lost.sample, OnItsWay::no);
+  if (parts_.desk.with_peers) {
+    parts_.copies.mark(lost.sample, Past::came);  // or as good as: nobody shall wait for it here
+    parts_.serving.answer(lost.sample);
+    const uint32_t keeper = parts_.keepers.keeper_of(lost.sample);
+    if (keeper != kNoOwner && keeper != parts_.desk.settings.rank)
+      parts_.desk.act(action::TellUnread{keeper, lost.sample});
+  }
+  std::vector<BatchPlace> places = parts_.window.take_waiters(lost.sample);
+  places.insert(places.begin(), place);
+  for (const BatchPlace& bad : places)
+    parts_.window.mark_bad(bad, lost.end, lost.tries, parts_.desk.now - lost.first_try);
+}
+
+void Reads::wake_waiters(uint64_t sample) {
+  parts_.serving.answer(sample);
+  for (const BatchPlace& place : parts_.window.take_waiters(sample)) look_for(place);
+}
+
+void Reads::placed(const event::Placed& e) {
+  const bool ok = parts_.keeping.placed(e);
+  // A second copy that failed says nothing about the first, which is still on its way.
+  const bool second =
+      parts_.desk.is_owner(e.sample) && parts_.desk.plan->placement().backing(e.sample) == e.tier;
+  if (!ok && second) return;
+  parts_.pushes.answer_all(e.sample, ok ? PushEnd::kept : PushEnd::refused);
+  if (parts_.copies.on_its_way(e.sample) == OnItsWay::placing) {
+    parts_.copies.set(e.sample, OnItsWay::no);
+    wake_waiters(e.sample);
+  } else if (ok) {
+    parts_.serving.answer(e.sample);  // a peer was faster than this rank's own read
+  }
+}
+
+void Reads::lose_tier(uint32_t tier) {
+  parts_.keeping.lose_tier(tier);
+  for (const BatchPlace& place : parts_.paths.take_all(tier_origin(tier))) look_for(place);
+}
+
+void Reads::seek(const event::Seek& to) {
+  parts_.flights.cancel_all();
+  parts_.first_reads.forget();
+  parts_.serving.forget();
+  parts_.copies.forget_arriving();
+  parts_.window.close_all();
+  parts_.paths.clear();
+  parts_.list.seek(to);
+}
+
+void Reads::hedge(uint32_t slot, BatchPlace place) {
+  const Flight& late = parts_.flights[slot];
+  Origin from = kSource;
+  if (late.is_from(Origin::Kind::tier)) {
+    const uint32_t others = parts_.copies.tiers_of(late.sample) & ~(1u << late.from.number);
+    if (others != 0) from = tier_origin(static_cast<uint32_t>(std::countr_zero(others)));
+  }
+  if (!late.has_place()) parts_.window.drop_first_waiter(late.sample);
+  parts_.flights.hedge(slot, from, place);
+}
+
+void Reads::leave_to_rival(const Flight& flight) {
+  const Flight& rival = parts_.flights.part(flight);
+  // A read ahead has no place: the bytes reach it through the tier.
+  if (!rival.has_place() && flight.has_place()) wait_at_place_of(flight);
+}
+
+void Reads::end_rival(const Flight& flight) {
+  if (!flight.is_hedged()) return;
+  const Flight& rival = parts_.flights.cancel(flight.rival);
+  if (!flight.has_place() && rival.has_place()) wait_at_place_of(rival);
+}
+
+// The place of a read that is over waits for another read of the sample, which has none.
+void Reads::wait_at_place_of(const Flight& flight) {
+  parts_.window.at(flight.place).state = BatchWindow::State::waiting;
+  parts_.window.wait_for(flight.sample, flight.place);
+}
+
+void Reads::give_up_peer_read(uint32_t slot) {
+  const Flight& flight = parts_.flights.cancel(slot);
+  if (flight.is_hedged())
+    leave_to_rival(flight);
+  else
+    read_source_next(flight.place);
+}
+
+void Reads::leave_peer(uint32_t rank) {
+  std::vector<BatchPlace> places = parts_.paths.take_all(peer_origin(rank));
+  for (uint32_t slot = 0; slot < parts_.flights.size(); ++slot) {
+    if (!parts_.flights[slot].active || parts_.flights[slot].from != peer_origin(rank)) continue;
+    const Flight& flight = parts_.flights.cancel(slot);
+    if (flight.is_hedged())
+      leave_to_rival(flight);
+    else
+      places.push_back(flight.place);
+  }
+  std::sort(places.begin(), places.end());  // what is needed first is asked for first
+  for (const BatchPlace& place : places) {
+    BatchWindow::Entry& entry = parts_.window.at(place);
+    entry.state = BatchWindow::State::waiting;
+    parts_.copies.set(entry.sample, OnItsWay::no);
+    look_for(place);
+    // A tier may have got it from somebody else meanwhile: then nothing is on its way any more.
+    if (parts_.copies.on_its_way(entry.sample) == OnItsWay::no) wake_waiters(entry.sample);
+  }
+}
+
+}  // namespace foreload

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What happens to a place of a batch until its bytes are there: where its sample comes from, when
+// the read begins, what its end means. Owns nothing; all it knows is in the parts.
+//
+// For one thread.
+#pragma once
+
+#include <cstdint>
+
+#include "foreload/policy/parts.h"
+
+namespace foreload {
+
+class Reads {
+ public:
+  explicit Reads(PolicyParts& parts) : parts_(parts) {}
+
+  // As far as the window has room.
+  void open_batches();
+  // As far as paths have room.
+  void start();
+  // Kept samples beyond the window go into their tiers while the source has nothing better to do.
+  void read_ahead();
+
+  void ended(const event::ReadEnded& e);
+  void placed(const event::Placed& e);
+  void lose_tier(uint32_t tier);
+  // What is open or on its way is forgotten.
+  void seek(const event::Seek& to);
+
+  // Places that waited for a sample look for it anew, and peers that did are answered.
+  void wake_waiters(uint64_t sample);
+  // A copy that is not there any more is a miss.
+  void lose_copy(const Flight& flight, ReadEnd end);
+  // The read has taken too long: a second one may be faster.
+  void hedge(uint32_t slot, BatchPlace place);
+  // A peer does not answer: the source does.
+  void give_up_peer_read(uint32_t slot);
+  // What a dead peer was asked for comes from somewhere else.
+  void leave_peer(uint32_t rank);
+
+ private:
+  void look_for(BatchPlace place);
+  void look_for_anew(BatchPlace place);
+  void ask(uint32_t keeper, BatchPlace place);
+  void ask_keeper(BatchPlace place);
+  void read_source_next(BatchPlace place);
+
+  void arrived(const Flight& flight, uint64_t id);
+  void keep(const Flight& flight, uint64_t id, uint32_t tier);
+  void share(const Flight& flight, uint64_t id, uint32_t replica_tier);
+  void place(const Flight& flight, uint64_t id, uint32_t tier);
+  void not_arrived(const Flight& flight, ReadEnd end);
+  void give_up(BatchPlace place);
+
+  void leave_to_rival(const Flight& flight);
+  void end_rival(const Flight& flight);
+  void wait_at_place_of(const Flight& flight);
+  // Somebody reads the sample of this place in a later epoch.
+  bool is_read_later(BatchPlace place);
+
+  PolicyParts& parts_;
+};
+
+}  // namespace foreload

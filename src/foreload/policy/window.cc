@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/policy/window.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace foreload {
+
+bool BatchWindow::has_room(uint64_t bytes, uint64_t samples, uint64_t others) const {
+  return batches_.empty() || (open_bytes_ + others + bytes <= desk_.settings.window_bytes &&
+                              open_samples_ + samples <= desk_.settings.window_samples);
+}
+
+uint64_t BatchWindow::open(uint64_t epoch, std::span<const uint64_t> samples, uint64_t bytes) {
+  Batch& batch = batches_.emplace_back();
+  batch.number = next_number_++;
+  batch.epoch = epoch;
+  batch.bytes = bytes;
+  batch.pending = static_cast<uint32_t>(samples.size());
+  batch.entries.reserve(samples.size());
+  for (const uint64_t sample : samples) batch.entries.push_back({sample});
+  open_bytes_ += bytes;
+  open_samples_ += samples.size();
+  return batch.number;
+}
+
+BatchWindow::Batch* BatchWindow::find(uint64_t number) {
+  if (batches_.empty() || number < batches_.front().number) return nullptr;
+  const uint64_t i = number - batches_.front().number;
+  return i < batches_.size() ? &batches_[i] : nullptr;
+}
+
+void BatchWindow::settle(Batch& batch, Entry& entry, State state) {
+  assert(batch.pending > 0 && entry.state != State::ready && entry.state != State::bad);
+  entry.state = state;
+  --batch.pending;
+}
+
+void BatchWindow::filled(BatchPlace place) {
+  Batch& batch = this->batch(place.batch);
+  Entry& entry = batch.entries[place.index];
+  if (!desk_.settings.decode) return settle(batch, entry, State::ready);
+  entry.state = State::decoding;
+  ++desk_.totals.decoding;
+  desk_.act(action::Decode{entry.sample, place});
+}
+
+void BatchWindow::decoded(const event::Decoded& e) {
+  Batch* batch = find(e.place.batch);
+  if (batch == nullptr) return;  // closed by a seek
+  --desk_.totals.decoding;
+  Entry& entry = batch->entries[e.place.index];
+  if (e.ok) return settle(*batch, entry, State::ready);
+  mark_bad(e.place, ReadEnd::undecodable, std::max(entry.tries, 1u), desk_.now - entry.first_try);
+}
+
+void BatchWindow::mark_bad(BatchPlace place, ReadEnd end, unsigned tries, RunTime since) {
+  Batch& batch = this->batch(place.batch);
+  Entry& entry = batch.entries[place.index];
+  settle(batch, entry, State::bad);
+  const bool any_good = std::any_of(batch.entries.begin(), batch.entries.end(),
+                                    [](const Entry& other) { return other.state != State::bad; });
+  if (desk_.settings.skip_bad_samples && any_good) {
+    ++desk_.totals.skipped;
+    desk_.act(action::Skip{entry.sample, place, end});
+  } else if (!batch.failed) {
+    batch.failed = true;
+    desk_.act(
+        action::Fail{entry.sample, place, end, tries, since, desk_.settings.skip_bad_samples});
+  }
+}
+
+const BatchPlace* BatchWindow::first_waiter(uint64_t sample) const {
+  const auto waiting = waiters_.find(sample);
+  return waiting == waiters_.end() ? nullptr : &waiting->second.front();
+}
+
+void BatchWindow::drop_first_waiter(uint64_t sample) {
+  const auto waiting = waiters_.find(sample);
+  waiting->second.erase(waiting->second.begin());
+  if (waiting->second.empty()) waiters_.erase(waiting);
+}
+
+std::vector<BatchPlace> BatchWindow::take_waiters(uint64_t sample) {
+  const auto waiting = waiters_.find(sample);
+  if (waiting == waiters_.end()) return {};
+  std::vector<BatchPlace> places = std::move(waiting->second);
+  waiters_.erase(waiting);
+  return places;
+}
+
+void BatchWindow::deliver() {
+  while (Batch* next = find(next_delivery_)) {
+    Batch& batch = *next;
+    if (batch.failed || batch.pending > 0) return;
+    // A bad sample's place takes the next good one of the batch, going round.
+    const auto size = static_cast<uint32_t>(batch.entries.size());
+    for (uint32_t i = 0; i < size; ++i) {
+      if (batch.entries[i].state != State::bad) continue;
+      uint32_t good = (i + 1) % size;
+      while (batch.entries[good].state == State::bad) good = (good + 1) % size;
+      desk_.act(action::Substitute{{batch.number, good}, {batch.number, i}});
+    }
+    batch.delivered = true;
+    ++next_delivery_;
+    desk_.act(action::Deliver{batch.number});
+  }
+}
+
+void BatchWindow::consumed(uint64_t batch) {
+  while (!batches_.empty() && batches_.front().number <= batch && batches_.front().delivered) {
+    open_bytes_ -= batches_.front().bytes;
+    open_samples_ -= batches_.front().entries.size();
+    batches_.pop_front();
+  }
+}
+
+void BatchWindow::close_all() {
+  for (const Batch& batch : batches_) desk_.act(action::CloseBatch{batch.number});
+  batches_.clear();
+  open_bytes_ = 0;
+  open_samples_ = 0;
+  waiters_.clear();
+  desk_.totals.decoding = 0;
+  next_delivery_ = next_number_;
+}
+
+}  // namespace foreload
