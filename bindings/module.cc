@@ -56,6 +56,7 @@ void register_errors(py::module_& module) {
     } catch (const Failure& failure) {
       switch (failure.kind()) {
         case ErrorKind::invalid:
+        case ErrorKind::unsupported:
           return py::set_error(PyExc_ValueError, failure.what());
         case ErrorKind::unreadable:
           return py::set_error(PyExc_OSError, failure.what());

@@ -10,8 +10,8 @@
 
 #include "foreload/base/bytes.h"
 #include "foreload/base/hash.h"
-#include "foreload/loader/loader.h"
 #include "foreload/formats/listing.h"
+#include "foreload/loader/loader.h"
 
 int main(int argc, char** argv) {
   if (argc < 2) {

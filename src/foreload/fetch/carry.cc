@@ -206,7 +206,8 @@ std::span<std::byte> Engine::decoded_place(OpenBatch& batch, uint32_t index) con
 
 EncodedSample Engine::encoded(uint64_t sample, std::span<const std::byte> bytes) const {
   const size_t count = parts_.index->part_count(sample);
-  if (count == 1) return EncodedSample(bytes);
+  // Parts without names are pieces of one.
+  if (count == 1 || parts_.index->part(sample, 0).name.empty()) return EncodedSample(bytes);
   std::vector<EncodedPart> parts;
   for (size_t i = 0; i < count; ++i) {
     const Part part = parts_.index->part(sample, i);
