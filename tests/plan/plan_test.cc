@@ -71,7 +71,7 @@ TEST_P(TrafficOf, EqualsAReplayAndStaysWithinTheBoundsSlack) {
   job.placement = c.placement;
   for (uint64_t sample = 0; sample < c.held; ++sample) job.held.push_back({sample, 0, 0});
   const Plan plan = plan_of(job, sizes);
-  const Traffic& traffic = plan.traffic();
+  const PlannedTraffic& traffic = plan.traffic();
   EXPECT_EQ(traffic.source_bytes(), replayed_source_bytes(plan));
   EXPECT_GE(traffic.source_bytes(), traffic.source_bytes_lower_bound);
   const uint64_t padding = c.pad == Pad::repeat ? c.ranks * sizes.largest() : 0;

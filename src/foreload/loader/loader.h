@@ -31,7 +31,7 @@
 #include "foreload/plan/plan.h"
 #include "foreload/sources/file_list.h"
 #include "foreload/sources/folder.h"
-#include "foreload/tiers/disk_by_sample.h"
+#include "foreload/tiers/disk.h"
 #include "foreload/verdict/verdict.h"
 
 namespace foreload {

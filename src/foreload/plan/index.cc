@@ -332,6 +332,16 @@ uint64_t DatasetIndex::sample_version(uint64_t sample) const {
   return version;
 }
 
+Digest DatasetIndex::content(uint64_t sample) const {
+  Digester digester;
+  for (size_t i = 0; i < part_count(sample); ++i) {
+    const Part at = part(sample, i);
+    digester.add(object_name(at.object)).add(object_version(at.object));
+    digester.add(at.offset).add(at.length);
+  }
+  return digester.digest();
+}
+
 uint64_t DatasetIndex::sample_size(uint64_t sample) const {
   assert(sample < samples());
   if (storage_->plain) return storage_->object_sizes[sample];

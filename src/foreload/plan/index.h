@@ -67,6 +67,9 @@ class DatasetIndex {
   Part part(uint64_t sample, size_t i) const;   // REQUIRES: i < part_count(sample)
   uint64_t sample_size(uint64_t sample) const;  // sum of its parts, kUnknownSize if one is unknown
   uint64_t sample_version(uint64_t sample) const;  // of all objects that its parts are in
+  // Says what a sample's bytes are, in whatever listing: names and versions of the objects that its
+  // parts are in, and which ranges of them they are.
+  Digest content(uint64_t sample) const;
 
   size_t classes() const;
   std::string_view class_name(size_t label) const;  // REQUIRES: label < classes()

@@ -63,7 +63,7 @@ class Plan {
   const Placement& placement() const { return placement_; }
   // Null for a `computed` placement.
   const ReaderTable* table() const { return table_.get(); }
-  const Traffic& traffic() const { return traffic_; }
+  const PlannedTraffic& traffic() const { return traffic_; }
   Digest digest() const { return digest_; }
 
  private:
@@ -76,7 +76,7 @@ class Plan {
   Capacities capacities_;
   std::unique_ptr<const ReaderTable> table_;
   Placement placement_;
-  Traffic traffic_;
+  PlannedTraffic traffic_;
   Digest digest_;
 };
 

@@ -36,7 +36,7 @@ struct Demand {
 };
 
 Demand demand(const Plan& plan, double rate) {
-  const Traffic& traffic = plan.traffic();
+  const PlannedTraffic& traffic = plan.traffic();
   const double bytes_per_rank = rate * static_cast<double>(plan.sizes().total()) /
                                 static_cast<double>(plan.sizes().samples());
   const auto ranks = static_cast<double>(plan.job().ranks);
@@ -102,7 +102,7 @@ Json volume_json(const Volume& volume) {
 }  // namespace
 
 Summary summarise(const Plan& plan) {
-  const Traffic& traffic = plan.traffic();
+  const PlannedTraffic& traffic = plan.traffic();
   const uint64_t reads = traffic.read.reads;
   Summary summary;
   summary.coverage = share(traffic.covered.reads, plan.sizes().samples());
@@ -117,7 +117,7 @@ Summary summarise(const Plan& plan) {
 
 std::string to_text(const Plan& plan, const SummaryOptions& options) {
   const Summary summary = summarise(plan);
-  const Traffic& traffic = plan.traffic();
+  const PlannedTraffic& traffic = plan.traffic();
   const Capacities& capacities = plan.capacities();
   const Job& job = plan.job();
   const uint64_t reads = traffic.read.reads;
@@ -185,7 +185,7 @@ std::string to_text(const Plan& plan, const SummaryOptions& options) {
 
 std::string to_json(const Plan& plan, const SummaryOptions& options) {
   const Summary summary = summarise(plan);
-  const Traffic& traffic = plan.traffic();
+  const PlannedTraffic& traffic = plan.traffic();
   const Job& job = plan.job();
   Json tiers = Json::array();
   for (uint32_t tier = 0; tier < plan.capacities().tiers(); ++tier)

@@ -20,8 +20,8 @@ void add_all(std::vector<T>& sum, const std::vector<T>& more) {
   for (size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
 }
 
-Traffic with_tiers(uint32_t tiers) {
-  Traffic traffic;
+PlannedTraffic with_tiers(uint32_t tiers) {
+  PlannedTraffic traffic;
   for (auto* volumes : {&traffic.owned, &traffic.kept, &traffic.local, &traffic.peer})
     volumes->resize(tiers);
   return traffic;
@@ -46,7 +46,7 @@ struct Sums {
     add_all(new_bytes, more.new_bytes);
   }
 
-  Traffic traffic;
+  PlannedTraffic traffic;
   std::vector<uint64_t> unread_bytes;  // by row: samples nobody reads in that epoch
   std::vector<uint64_t> new_bytes;     // by row: samples neither held nor read before
 };
@@ -100,7 +100,7 @@ class Counter {
 
   void count_kept(uint64_t sample, uint64_t size, std::span<const RankCount> counts, Owner owner,
                   bool held) {
-    Traffic& traffic = sums.traffic;
+    PlannedTraffic& traffic = sums.traffic;
     traffic.covered.add(1, size);
     traffic.owned[owner.tier].add(1, size);
     traffic.kept[owner.tier].add(1, size);
@@ -160,7 +160,7 @@ uint64_t source_lower_bound(std::span<const uint64_t> epoch_bytes,
   return sum;
 }
 
-Result<Traffic> measure_traffic(const ReaderTable& table, const Sizes& sizes,
+Result<PlannedTraffic> measure_traffic(const ReaderTable& table, const Sizes& sizes,
                                 const Capacities& capacities, const Placement& placement,
                                 uint64_t epochs, const PlacementOptions& options) {
   assert(epochs >= table.epochs());
@@ -183,7 +183,7 @@ Result<Traffic> measure_traffic(const ReaderTable& table, const Sizes& sizes,
   FORELOAD_CHECK(for_sample_ranges(table.samples(), options.threads, visit, options.progress));
   Sums sums = std::move(counters[0].sums);
   for (unsigned worker = 1; worker < options.threads; ++worker) sums.add(counters[worker].sums);
-  Traffic traffic = std::move(sums.traffic);
+  PlannedTraffic traffic = std::move(sums.traffic);
 
   uint64_t pairs = 0;  // of a rank and a sample that it reads
   for (const uint64_t entry : traffic.access_histogram) pairs += entry;
@@ -220,7 +220,7 @@ Result<Traffic> measure_traffic(const ReaderTable& table, const Sizes& sizes,
   return traffic;
 }
 
-Traffic expect_traffic(const Sizes& sizes, const Capacities& capacities, const Placement& placement,
+PlannedTraffic expect_traffic(const Sizes& sizes, const Capacities& capacities, const Placement& placement,
                        const Sharding& first, const Sharding& later, uint64_t epochs) {
   const auto samples = static_cast<double>(sizes.samples());
   const double mean = static_cast<double>(sizes.total()) / samples;
@@ -228,7 +228,7 @@ Traffic expect_traffic(const Sizes& sizes, const Capacities& capacities, const P
     return Volume{static_cast<uint64_t>(std::llround(reads)),
                   static_cast<uint64_t>(std::llround(reads * mean))};
   };
-  Traffic traffic = with_tiers(capacities.tiers());
+  PlannedTraffic traffic = with_tiers(capacities.tiers());
   std::vector<uint64_t> slots(capacities.tiers());
   placement.count_slots(slots);
   const auto first_reads = static_cast<double>(first.total());

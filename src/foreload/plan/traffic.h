@@ -33,7 +33,7 @@ struct Volume {
   Volume& operator*=(double factor);
 };
 
-struct Traffic {
+struct PlannedTraffic {
   Volume read;                // by all ranks over all epochs, padding included
   Volume covered;             // samples kept somewhere, each counted once
   std::vector<Volume> owned;  // the same by tier of the owner
@@ -63,13 +63,13 @@ uint64_t source_lower_bound(std::span<const uint64_t> epoch_bytes,
 
 // Counts what the table's epochs read under a placement, and extrapolates to `epochs`.
 // REQUIRES: epochs >= table.epochs().
-Result<Traffic> measure_traffic(const ReaderTable& table, const Sizes& sizes,
+Result<PlannedTraffic> measure_traffic(const ReaderTable& table, const Sizes& sizes,
                                 const Capacities& capacities, const Placement& placement,
                                 uint64_t epochs, const PlacementOptions& options);
 
 // The expectation for a computed placement, from sizes and capacities alone. `first` and `later`
 // say how the first epoch and each other one is dealt out.
-Traffic expect_traffic(const Sizes& sizes, const Capacities& capacities, const Placement& placement,
+PlannedTraffic expect_traffic(const Sizes& sizes, const Capacities& capacities, const Placement& placement,
                        const Sharding& first, const Sharding& later, uint64_t epochs);
 
 }  // namespace foreload
