@@ -220,27 +220,28 @@ void Engine::carry(action::Decode& a) {
   if (fixed && !batch.decoded) return tell(event::Decoded{a.place, false});  // failed already
   const auto into = fixed ? decoded_place(batch, a.place.index) : std::span<std::byte>();
   ++*batch.decoding;
-  parts_.hands->decode(a.place, [decoding = batch.decoding, inbox = parts_.inbox,
-                           transform = parts_.transform, sample = a.sample, place = a.place, key,
-                           bytes = std::span<const std::byte>(batch.ranges[a.place.index]),
-                           keeper = batch.keeper_of(a.place.index), into,
-                           into_keeper = batch.decoded, fixed](Scratch& scratch) {
-    const auto begin = Clock::now();
-    message::Decoded decoded{place, sample, {}, {}, {}};
-    if (fixed) {
-      if (auto done = transform->run(bytes, key, into, scratch); !done)
-        decoded.error = std::move(done.error().message);
-    } else if (auto done = transform->run(bytes, key, scratch); done) {
-      decoded.apart = std::move(*done);
-    } else {
-      decoded.error = std::move(done.error().message);
-    }
-    decoded.took = Clock::now() - begin;
-    // A batch waits for its last sample. As long as others are on their way the loop may sleep:
-    // whenever it wakes, it takes the processor from a hand.
-    inbox->leave(std::move(decoded));
-    if (--*decoding == 0) inbox->wake();
-  });
+  parts_.hands->decode(
+      a.place, [decoding = batch.decoding, inbox = parts_.inbox, transform = parts_.transform,
+                sample = a.sample, place = a.place, key,
+                bytes = std::span<const std::byte>(batch.ranges[a.place.index]),
+                keeper = batch.keeper_of(a.place.index), into, into_keeper = batch.decoded,
+                fixed](Scratch& scratch) {
+        const auto begin = Clock::now();
+        message::Decoded decoded{place, sample, {}, {}, {}};
+        if (fixed) {
+          if (auto done = transform->run(bytes, key, into, scratch); !done)
+            decoded.error = std::move(done.error().message);
+        } else if (auto done = transform->run(bytes, key, scratch); done) {
+          decoded.apart = std::move(*done);
+        } else {
+          decoded.error = std::move(done.error().message);
+        }
+        decoded.took = Clock::now() - begin;
+        // A batch waits for its last sample. As long as others are on their way the loop may sleep:
+        // whenever it wakes, it takes the processor from a hand.
+        inbox->leave(std::move(decoded));
+        if (--*decoding == 0) inbox->wake();
+      });
 }
 
 void Engine::carry(action::Place& a) {
@@ -306,8 +307,7 @@ void Engine::carry(action::Copy& a) {
   if (!bytes.empty()) std::memcpy(target.ranges[a.to.index].data(), bytes.data(), bytes.size());
   // Memory would have had it in a moment where it keeps it.
   const Owner owner = parts_.plan->placement().owner(source.samples[a.from.index]);
-  const bool kept =
-      owner.rank == parts_.policy.rank && lent_[owner.tier].from == From::memory;
+  const bool kept = owner.rank == parts_.policy.rank && lent_[owner.tier].from == From::memory;
   target.from[a.to.index] = kept ? From::memory : From::staging;
 }
 
@@ -328,9 +328,9 @@ void Engine::carry(action::Substitute& a) {
 }
 
 void Engine::carry(action::LoseTier& a) {
-  lose_tier(a.tier, fmt::format("{} does not answer any more; its disk may be broken",
-                                lent_[a.tier].from == From::disk ? "a disk cache"
-                                                                 : "the memory cache"));
+  lose_tier(a.tier,
+            fmt::format("{} does not answer any more; its disk may be broken",
+                        lent_[a.tier].from == From::disk ? "a disk cache" : "the memory cache"));
 }
 
 void Engine::carry(action::Deliver& a) {

@@ -161,8 +161,8 @@ uint64_t source_lower_bound(std::span<const uint64_t> epoch_bytes,
 }
 
 Result<PlannedTraffic> measure_traffic(const ReaderTable& table, const Sizes& sizes,
-                                const Capacities& capacities, const Placement& placement,
-                                uint64_t epochs, const PlacementOptions& options) {
+                                       const Capacities& capacities, const Placement& placement,
+                                       uint64_t epochs, const PlacementOptions& options) {
   assert(epochs >= table.epochs());
   // A held copy spares the first read only if it found room where it lies.
   std::vector<bool> held(options.held.empty() ? 0 : sizes.samples());
@@ -220,8 +220,9 @@ Result<PlannedTraffic> measure_traffic(const ReaderTable& table, const Sizes& si
   return traffic;
 }
 
-PlannedTraffic expect_traffic(const Sizes& sizes, const Capacities& capacities, const Placement& placement,
-                       const Sharding& first, const Sharding& later, uint64_t epochs) {
+PlannedTraffic expect_traffic(const Sizes& sizes, const Capacities& capacities,
+                              const Placement& placement, const Sharding& first,
+                              const Sharding& later, uint64_t epochs) {
   const auto samples = static_cast<double>(sizes.samples());
   const double mean = static_cast<double>(sizes.total()) / samples;
   auto volume = [mean](double reads) {

@@ -64,12 +64,13 @@ uint64_t source_lower_bound(std::span<const uint64_t> epoch_bytes,
 // Counts what the table's epochs read under a placement, and extrapolates to `epochs`.
 // REQUIRES: epochs >= table.epochs().
 Result<PlannedTraffic> measure_traffic(const ReaderTable& table, const Sizes& sizes,
-                                const Capacities& capacities, const Placement& placement,
-                                uint64_t epochs, const PlacementOptions& options);
+                                       const Capacities& capacities, const Placement& placement,
+                                       uint64_t epochs, const PlacementOptions& options);
 
 // The expectation for a computed placement, from sizes and capacities alone. `first` and `later`
 // say how the first epoch and each other one is dealt out.
-PlannedTraffic expect_traffic(const Sizes& sizes, const Capacities& capacities, const Placement& placement,
-                       const Sharding& first, const Sharding& later, uint64_t epochs);
+PlannedTraffic expect_traffic(const Sizes& sizes, const Capacities& capacities,
+                              const Placement& placement, const Sharding& first,
+                              const Sharding& later, uint64_t epochs);
 
 }  // namespace foreload
