@@ -36,8 +36,8 @@ using Budgets = std::vector<std::pair<uint64_t, uint64_t>>;
 
 constexpr uint32_t kDisk = 1;  // number of the slowest tier
 
-std::vector<std::vector<Tier>> tiers_of(const Budgets& budgets) {
-  std::vector<std::vector<Tier>> tiers;
+std::vector<std::vector<PlannedTier>> tiers_of(const Budgets& budgets) {
+  std::vector<std::vector<PlannedTier>> tiers;
   for (const auto& [memory, disk] : budgets) {
     tiers.push_back({{"memory", memory, 2}, {"disk", disk, 1}});
   }
