@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Samples of another rank on the same host, read in place, against memcpy of the same size: another
-// process owns copies in memory, this one maps it and copies samples out in a random order, checksums
-// and all, as fetch does. memcpy copies from memory of this process, in the same order, to the same
-// buffers. Both take turns, a round each, so that what else the machine does meets both.
+// process owns copies in memory, this one maps it and copies samples out in a random order,
+// checksums and all, as fetch does. memcpy copies from memory of this process, in the same order,
+// to the same buffers. Both take turns, a round each, so that what else the machine does meets
+// both.
 //   same_host_bench [--bytes N] [--samples N] [--rounds N] [--json]
 #include <sys/prctl.h>
 #include <sys/wait.h>

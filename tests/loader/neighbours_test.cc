@@ -46,7 +46,8 @@ Neighbours two_neighbours(uint32_t own) {
 
 bool reads(const MemoryView& view, uint64_t sample) {
   std::vector<std::byte> out(bytes_of(sample).size());
-  return view.get(neighbours_key(sample), out.size(), out) == Copied::hit && out == bytes_of(sample);
+  return view.get(neighbours_key(sample), out.size(), out) == Copied::hit &&
+         out == bytes_of(sample);
 }
 
 // What rank 1 does in these tests, as a process.
@@ -91,8 +92,7 @@ TEST(NeighboursProcesses, ADeadNeighbourIsMissedAtOnceAndAStoppedOneIsNot) {
     auto missed = gone.get_future();
     SharedTiers shared(neighbours, 0, own->memory(),
                        [&gone](uint32_t rank, bool in_order) { gone.set_value({rank, in_order}); });
-    EXPECT_EQ(shared.fetch(neighbours, 2, kPatience)[1] != nullptr,
-              has_memory);
+    EXPECT_EQ(shared.fetch(neighbours, 2, kPatience)[1] != nullptr, has_memory);
     owner.stop();
     EXPECT_EQ(missed.wait_for(milliseconds(50)), std::future_status::timeout);
     owner.kill_and_wait();

@@ -138,8 +138,9 @@ TEST(MemoryViewTest, AnEntryThatLeavesTheArenaIsAMiss) {
   memory_layout::Header header;
   ASSERT_GT(::pread(copies->memory(), &header, sizeof header, 0), 0);
   const auto layout = memory_layout::layout_of(header.buckets, header.entries);
+  const auto end = static_cast<uint32_t>(header.arena_bytes / header.unit);
   for (const memory_layout::Run run :
-       {memory_layout::Run{1 << 14, 2}, {UINT32_MAX, 2}, {0, UINT32_MAX}, {0, 1}, {0, 0}}) {
+       {memory_layout::Run{end, 2}, {UINT32_MAX, 2}, {0, UINT32_MAX}, {0, 1}, {0, 0}}) {
     const uint64_t packed = memory_layout::packed(run);
     ASSERT_GT(::pwrite(copies->memory(), &packed, sizeof packed,
                        static_cast<off_t>(layout.entries + offsetof(memory_layout::Entry, run))),

@@ -234,10 +234,10 @@ void Engine::carry(action::Decode& a) {
   const auto into = fixed ? decoded_place(batch, a.place.index) : std::span<std::byte>();
   ++*batch.decoding;
   parts_.hands->decode(a.place, [decoding = batch.decoding, inbox = parts_.inbox,
-                           transform = parts_.transform, sample = a.sample, place = a.place, key,
-                           encoded = encoded(a.sample, batch.ranges[a.place.index]),
-                           keeper = batch.keeper_of(a.place.index), into,
-                           into_keeper = batch.decoded, fixed](Scratch& scratch) {
+                                 transform = parts_.transform, sample = a.sample, place = a.place,
+                                 key, encoded = encoded(a.sample, batch.ranges[a.place.index]),
+                                 keeper = batch.keeper_of(a.place.index), into,
+                                 into_keeper = batch.decoded, fixed](Scratch& scratch) {
     const auto begin = Clock::now();
     message::Decoded decoded{place, sample, {}, {}, {}};
     if (fixed) {
@@ -319,8 +319,7 @@ void Engine::carry(action::Copy& a) {
   if (!bytes.empty()) std::memcpy(target.ranges[a.to.index].data(), bytes.data(), bytes.size());
   // Memory would have had it in a moment where it keeps it.
   const Owner owner = parts_.plan->placement().owner(source.samples[a.from.index]);
-  const bool kept =
-      owner.rank == parts_.policy.rank && lent_[owner.tier].from == From::memory;
+  const bool kept = owner.rank == parts_.policy.rank && lent_[owner.tier].from == From::memory;
   target.from[a.to.index] = kept ? From::memory : From::staging;
 }
 
@@ -341,9 +340,9 @@ void Engine::carry(action::Substitute& a) {
 }
 
 void Engine::carry(action::LoseTier& a) {
-  lose_tier(a.tier, fmt::format("{} does not answer any more; its disk may be broken",
-                                lent_[a.tier].from == From::disk ? "a disk cache"
-                                                                 : "the memory cache"));
+  lose_tier(a.tier,
+            fmt::format("{} does not answer any more; its disk may be broken",
+                        lent_[a.tier].from == From::disk ? "a disk cache" : "the memory cache"));
 }
 
 void Engine::carry(action::Deliver& a) {

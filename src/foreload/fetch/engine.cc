@@ -17,6 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kNamesKept = 100;  // of skipped samples
+constexpr std::chrono::milliseconds kFarewell{500};
 
 ReadEnd end_of(Fault fault) {
   switch (fault) {
@@ -84,12 +85,25 @@ Engine::~Engine() {
   if (parts_.peers) parts_.peers->say_goodbye();
   parts_.peers.reset();
   parts_.source.reset();
+  finish_placing();
   // What hands still do may ask tiers; what tiers then ask of them is forgotten.
   parts_.hands.reset();
   for (size_t tier = 0; tier < lent_.size(); ++tier)
     parts_.tiers[tier]->give_back(lent_[tier].borrower);
   parts_.tiers.clear();
   computing_.reset();
+}
+
+void Engine::finish_placing() {
+  const auto until = Clock::now() + kFarewell;
+  const auto is_placing = [](const auto& job) { return job.second.kind == TierJob::Kind::place; };
+  std::vector<Message> messages;
+  while (std::ranges::any_of(tier_jobs_, is_placing) && Clock::now() < until) {
+    parts_.inbox->take(messages, until);
+    for (const Message& message : messages)
+      if (const auto* answered = std::get_if<message::TierAnswered>(&message))
+        for (const TierAnswer& answer : answered->answers) tier_jobs_.erase(answer.id);
+  }
 }
 
 RunTime Engine::now() const {
@@ -203,8 +217,8 @@ void Engine::update_stats() {
 void Engine::set_stages() {
   const auto now = Clock::now();
   stats_.stages.resize(loads_.size());
-  auto set = [&](size_t i, std::string_view name, uint64_t in_flight, uint64_t queued, unsigned limit,
-                 double rate) {
+  auto set = [&](size_t i, std::string_view name, uint64_t in_flight, uint64_t queued,
+                 unsigned limit, double rate) {
     loads_[i].set(now, in_flight, queued);
     stats_.stages[i] = {std::string(name), limit, rate, loads_[i].totals()};
   };

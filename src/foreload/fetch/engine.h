@@ -71,7 +71,7 @@ struct EngineParts {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const DatasetIndex> index;
   std::shared_ptr<Inbox> inbox;
-  std::unique_ptr<Source> source;  // its answers go to the inbox
+  std::unique_ptr<Source> source;            // its answers go to the inbox
   std::vector<std::shared_ptr<Tier>> tiers;  // by number in the plan
   std::vector<Tier::Wanted> keep;            // of what each tier found; none: everything
   std::shared_ptr<Staging> staging;
@@ -209,6 +209,8 @@ class Engine : private Driver {
   };
 
   void loop();
+  // What is being kept when the engine ends is worth half a second: the next run finds it.
+  void finish_placing();
   RunTime now() const;
   void tell(const Event& event);
   void carry_out_all();
@@ -315,7 +317,7 @@ class Engine : private Driver {
   std::vector<Digest> contents_;                     // of samples, as far as they were asked for
   std::unordered_map<uint64_t, TierJob> tier_jobs_;  // by id
   uint64_t next_tier_job_ = 1;
-  uint64_t disk_jobs_ = 0;  // of them
+  uint64_t disk_jobs_ = 0;                         // of them
   std::unordered_map<uint64_t, Serving> serving_;  // by number
   uint64_t next_serving_ = 1;
   std::unordered_map<uint64_t, PeerLink::Payload> pushes_;  // to peers
@@ -333,7 +335,7 @@ class Engine : private Driver {
     std::shared_ptr<const void> keeper;
   };
   std::vector<NeighbourJob> neighbour_reads_;  // of this round
-  std::vector<StageLoad> loads_;  // source, tiers, hands
+  std::vector<StageLoad> loads_;               // source, tiers, hands
   StageLoad disks_load_;
   StageLoad peers_load_;
   uint64_t asked_ = 0;  // of peers, not answered yet

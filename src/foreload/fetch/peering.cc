@@ -18,9 +18,8 @@ void Engine::carry(action::Serve& a) {
   auto slot = parts_.staging->take(std::span(&size, 1));
   if (!slot) return end_serving(number, {});
   serving.memory = std::move(*slot);
-  lent_[a.tier].serves.push_back({tier_job(a.tier, TierJob::Kind::serve, number),
-                                  key_of(a.sample), size, 0, serving.memory->range(0),
-                                  serving.memory});
+  lent_[a.tier].serves.push_back({tier_job(a.tier, TierJob::Kind::serve, number), key_of(a.sample),
+                                  size, 0, serving.memory->range(0), serving.memory});
 }
 
 void Engine::end_serving(uint64_t number, const TierAnswer& answer) {

@@ -237,8 +237,7 @@ void MemoryTier::keep(Borrower borrower, const Wanted& wanted) {
 }
 
 template <class Request>
-void MemoryTier::submit_in_jobs(Borrower borrower, std::span<Request> requests,
-                                    Traffic traffic) {
+void MemoryTier::submit_in_jobs(Borrower borrower, std::span<Request> requests, Traffic traffic) {
   for (size_t first = 0; first < requests.size(); first += kRequestsPerJob) {
     const auto some = requests.subspan(first, std::min(kRequestsPerJob, requests.size() - first));
     Work::Job job;

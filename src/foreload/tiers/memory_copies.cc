@@ -477,7 +477,8 @@ void MemoryCopies::want(Who who, const Tier::Wanted& wanted) {
 uint64_t MemoryCopies::capacity(uint64_t mean_size) const {
   if (mean_size == 0) return 0;
   if (settings_.budget / mean_size <= copies_) return settings_.budget;
-  const uint64_t most = std::min(range_.header->arena_bytes / (mean_size + unit_ - 1), entry_count_);
+  const uint64_t most =
+      std::min(range_.header->arena_bytes / (mean_size + unit_ - 1), entry_count_);
   return std::min(most * mean_size, settings_.budget);
 }
 
