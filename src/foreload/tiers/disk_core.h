@@ -29,7 +29,7 @@ struct DiskCore {
       : settings(std::move(chosen)),
         slots(std::move(taken)),
         files(settings.direct_io, settings.operations),
-        puts(settings.queue_bytes) {}
+        puts{settings.queue_bytes} {}
 
   void count(Operation operation, std::chrono::steady_clock::time_point start, uint64_t bytes,
              bool failed) const {
