@@ -132,7 +132,7 @@ def dead_permissions(texts: dict[str, list[str]], parts: dict[str, Part]) -> lis
         f"README.md: {name} may include {other}, and does not"
         for name, part in parts.items()
         for other in sorted(part.may_use)
-        if not part.planned and not any(f'"foreload/{other}/' in text for text in texts[name])
+        if not any(f'"foreload/{other}/' in text for text in texts[name])
     ]
 
 
