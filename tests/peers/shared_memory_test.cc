@@ -153,6 +153,20 @@ TEST(SharedMemory, WhoConnectsAtTheEndIsToldTheSame) {
   }
 }
 
+// Who finds that it cannot reach a rank any more may ask before the watch has told it.
+TEST(SharedMemory, WhoHasLeftIsKnownAtOnce) {
+  for (int round = 0; round < 100; ++round) {
+    const std::string job = new_job();
+    const auto owner = opened(job, 0);
+    const auto watcher = opened(job, 1);
+    ASSERT_TRUE(watcher->watch(0, kPatience));
+    EXPECT_FALSE(watcher->has_left(0));
+    owner->leave();
+    EXPECT_TRUE(watcher->has_left(0)) << round;
+    EXPECT_FALSE(watcher->has_left(2));
+  }
+}
+
 TEST(SharedMemory, NobodyThereOrNothingPublished) {
   const std::string job = new_job();
   const auto silent = opened(job, 0);

@@ -19,7 +19,7 @@ TransportCalls PeerLink::calls() {
     if (id != 0) inbox_->post(message::PeerSent{id});
   };
   calls.lost = [this](uint32_t rank, const std::string&) {
-    inbox_->post(Event{event::PeerDown{rank}});
+    inbox_->post(Event{event::PeerDown{rank, has_left_(rank)}});
   };
   return calls;
 }

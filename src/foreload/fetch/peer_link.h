@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -34,10 +35,16 @@ class PeerLink {
     uint64_t checksum = 0;
   };
 
+  // Whether a rank that cannot be reached any more has ended as it should.
+  using HasLeft = std::function<bool(uint32_t rank)>;
+
   // Pushes are checked against the plan's sizes.
   PeerLink(std::shared_ptr<Inbox> inbox, std::shared_ptr<Staging> staging,
-           std::shared_ptr<const Plan> plan)
-      : inbox_(std::move(inbox)), staging_(std::move(staging)), plan_(std::move(plan)) {}
+           std::shared_ptr<const Plan> plan, HasLeft has_left)
+      : inbox_(std::move(inbox)),
+        staging_(std::move(staging)),
+        plan_(std::move(plan)),
+        has_left_(std::move(has_left)) {}
 
   // For the transport, which must not outlive the link.
   TransportCalls calls();
@@ -78,6 +85,7 @@ class PeerLink {
   const std::shared_ptr<Inbox> inbox_;
   const std::shared_ptr<Staging> staging_;
   const std::shared_ptr<const Plan> plan_;
+  const HasLeft has_left_;
   std::set<uint32_t> spoken_to_;               // the loop's
   std::mutex mutex_;                           // guards the next
   std::unordered_map<uint64_t, Asked> asked_;  // by request

@@ -39,7 +39,10 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   return loader;
 }
 
-Loader::~Loader() = default;
+// Neighbours hear that it goes before it stops answering.
+Loader::~Loader() {
+  if (shared_) shared_->leave();
+}
 
 uint64_t Loader::batches_in(uint64_t epoch) const {
   if (given_lists_) {

@@ -46,6 +46,11 @@ class SharedTiers {
   std::vector<std::shared_ptr<const MemoryView>> fetch(const Neighbours& neighbours, uint32_t ranks,
                                                        uint64_t samples, const Digest& plan,
                                                        std::chrono::milliseconds timeout);
+  // See SharedMemory.
+  bool has_left(uint32_t rank) const { return shared_ && shared_->has_left(rank); }
+  void leave() {
+    if (shared_) shared_->leave();
+  }
   // One line each.
   const std::vector<std::string>& warnings() const { return warnings_; }
 

@@ -371,7 +371,9 @@ Result<void> Opening::join_ranks() {
                                        plan().digest(), kNeighbourPatience);
     for (const std::string& warning : shared_->warnings()) stats_.start.warnings.push_back(warning);
   }
-  parts_.peers = std::make_shared<PeerLink>(parts_.inbox, parts_.staging, parts_.plan);
+  parts_.peers = std::make_shared<PeerLink>(
+      parts_.inbox, parts_.staging, parts_.plan,
+      [shared = shared_.get()](uint32_t rank) { return shared && shared->has_left(rank); });
   FORELOAD_TRY(auto transport, connect_ranks(*settings_.join, settings_.rank, settings_.ranks,
                                              parts_.peers->calls()));
   parts_.peers->attach(std::move(transport));

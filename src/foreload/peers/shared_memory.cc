@@ -15,6 +15,7 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -107,9 +108,7 @@ class UnixSharedMemory final : public SharedMemory {
     thread_ = start_own_thread("fl-shared-mem", [this] { serve(); });
   }
   ~UnixSharedMemory() override {
-    ending_ = true;
-    ::eventfd_write(wake_, 1);
-    thread_.join();
+    leave();
     ::close(wake_);
     ::close(listener_);
     if (memory_ >= 0) ::close(memory_);
@@ -156,6 +155,19 @@ class UnixSharedMemory final : public SharedMemory {
     }
     ::eventfd_write(wake_, 1);
     return {};
+  }
+
+  bool has_left(uint32_t rank) const override {
+    std::lock_guard lock(mutex_);
+    return left_.contains(rank) || std::ranges::any_of(watched_, [rank](const Watched& watched) {
+             return watched.rank == rank && said_farewell(watched.connection.get());
+           });
+  }
+
+  void leave() override {
+    ending_ = true;
+    ::eventfd_write(wake_, 1);
+    if (thread_.joinable()) thread_.join();
   }
 
  private:
@@ -212,9 +224,11 @@ class UnixSharedMemory final : public SharedMemory {
           return entry.fd == other.get() && entry.revents != 0;
         });
       };
+      // Before descriptors of visitors are closed: one of a new connection may have the same
+      // number.
+      for (const uint32_t rank : take_gone(has_gone))
+        if (gone_) gone_(rank, has_left(rank));
       std::erase_if(visitors, has_gone);
-      for (const Watched& gone : take_gone(has_gone))
-        if (gone_) gone_(gone.rank, said_farewell(gone.connection.get()));
       accept(visitors);
     }
     // From here on nobody can connect; who has already is told as everybody is.
@@ -237,7 +251,7 @@ class UnixSharedMemory final : public SharedMemory {
   // Whether a process that has closed its end of a connection meant to.
   static bool said_farewell(int connection) {
     char said = 0;
-    return ::recv(connection, &said, 1, MSG_DONTWAIT) == 1 && said == kFarewell;
+    return ::recv(connection, &said, 1, MSG_DONTWAIT | MSG_PEEK) == 1 && said == kFarewell;
   }
 
   struct Watched {
@@ -246,14 +260,15 @@ class UnixSharedMemory final : public SharedMemory {
   };
 
   template <class HasGone>
-  std::vector<Watched> take_gone(const HasGone& has_gone) {
+  std::vector<uint32_t> take_gone(const HasGone& has_gone) {
     std::lock_guard lock(mutex_);
-    const auto first =
-        std::partition(watched_.begin(), watched_.end(),
-                       [&](const Watched& watched) { return !has_gone(watched.connection); });
-    std::vector<Watched> gone(std::make_move_iterator(first),
-                              std::make_move_iterator(watched_.end()));
-    watched_.erase(first, watched_.end());
+    std::vector<uint32_t> gone;
+    for (const Watched& watched : watched_) {
+      if (!has_gone(watched.connection)) continue;
+      gone.push_back(watched.rank);
+      if (said_farewell(watched.connection.get())) left_.insert(watched.rank);
+    }
+    std::erase_if(watched_, [&](const Watched& watched) { return has_gone(watched.connection); });
     return gone;
   }
 
@@ -263,8 +278,9 @@ class UnixSharedMemory final : public SharedMemory {
   const int wake_;
   std::atomic<bool> ending_ = false;
   std::atomic<int> memory_ = -1;
-  std::mutex mutex_;  // guards the next
+  mutable std::mutex mutex_;  // guards the next two
   std::vector<Watched> watched_;
+  std::set<uint32_t> left_;  // of those who were watched
   std::thread thread_;
 };
 

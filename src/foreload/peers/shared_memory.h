@@ -63,6 +63,10 @@ class SharedMemory {
   virtual Result<SharedDescriptor> fetch(uint32_t rank, std::chrono::milliseconds timeout) = 0;
   // Tells `gone` when that rank is. Fails as fetch() does if nobody is there.
   virtual Result<void> watch(uint32_t rank, std::chrono::milliseconds timeout) = 0;
+  // Whether a rank that is watched has let go of its SharedMemory, told `gone` or not.
+  virtual bool has_left(uint32_t rank) const = 0;
+  // Tells those who watch this rank that it goes in order. Nothing may be asked for afterwards.
+  virtual void leave() = 0;
 };
 
 }  // namespace foreload
