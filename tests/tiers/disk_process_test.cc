@@ -299,7 +299,9 @@ TEST_P(DiskFaultTest, TurnsItselfOffWhenAWriteFails) {
 // handler there, or interrupt their system calls.
 TEST_P(DiskFaultTest, ItsThreadsBlockAllSignals) {
   TierUser tier(settings_);
+  // The writer and a reader have begun then, and have their names.
   ASSERT_EQ(tier.write(1, 100), TierEnd::done);
+  ASSERT_EQ(tier.read(1, 100), TierEnd::done);
   int threads = 0;
   for (const auto& task : fs::directory_iterator("/proc/self/task")) {
     if (contents(task.path() / "comm") != "foreload-disk\n") continue;
