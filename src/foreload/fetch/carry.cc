@@ -204,19 +204,6 @@ std::span<std::byte> Engine::decoded_place(OpenBatch& batch, uint32_t index) con
   return batch.decoded->range(0).subspan(index * size, size);
 }
 
-EncodedSample Engine::encoded(uint64_t sample, std::span<const std::byte> bytes) const {
-  const size_t count = parts_.index->part_count(sample);
-  // Parts without names are pieces of one.
-  if (count == 1 || parts_.index->part(sample, 0).name.empty()) return EncodedSample(bytes);
-  std::vector<EncodedPart> parts;
-  for (size_t i = 0; i < count; ++i) {
-    const Part part = parts_.index->part(sample, i);
-    parts.push_back({part.name, bytes.first(part.length)});
-    bytes = bytes.subspan(part.length);
-  }
-  return EncodedSample(std::move(parts));
-}
-
 void Engine::carry(action::Decode& a) {
   OpenBatch& batch = open_.at(a.place.batch);
   const SampleKey key{parts_.transform_seed, batch.epoch,
@@ -227,15 +214,15 @@ void Engine::carry(action::Decode& a) {
   ++*batch.decoding;
   hands_->decode(a.place, [decoding = batch.decoding, inbox = parts_.inbox,
                            transform = parts_.transform, sample = a.sample, place = a.place, key,
-                           encoded = encoded(a.sample, batch.ranges[a.place.index]),
+                           bytes = std::span<const std::byte>(batch.ranges[a.place.index]),
                            keeper = batch.keeper_of(a.place.index), into,
                            into_keeper = batch.decoded, fixed](Scratch& scratch) {
     const auto begin = Clock::now();
     message::Decoded decoded{place, sample, {}, {}, {}};
     if (fixed) {
-      if (auto done = transform->run(encoded.picture(), key, into, scratch); !done)
+      if (auto done = transform->run(bytes, key, into, scratch); !done)
         decoded.error = std::move(done.error().message);
-    } else if (auto done = transform->run(encoded.picture(), key, scratch); done) {
+    } else if (auto done = transform->run(bytes, key, scratch); done) {
       decoded.apart = std::move(*done);
     } else {
       decoded.error = std::move(done.error().message);

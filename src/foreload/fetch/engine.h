@@ -26,7 +26,6 @@
 
 #include "foreload/base/result.h"
 #include "foreload/dataset/index.h"
-#include "foreload/decode/encoded_sample.h"
 #include "foreload/decode/transform.h"
 #include "foreload/fetch/hands.h"
 #include "foreload/fetch/inbox.h"
@@ -284,8 +283,6 @@ class Engine : private Driver {
   const char* track_of(Origin origin) const;
   // Fresh memory for a place, because its own is too small or still written to.
   bool spill(OpenBatch& batch, uint32_t index, uint64_t size);
-  // A sample in its parts, as its bytes lie one after another.
-  EncodedSample encoded(uint64_t sample, std::span<const std::byte> bytes) const;
   std::span<std::byte> decoded_place(OpenBatch& batch, uint32_t index) const;
   void flush_memory_reads();
   bool lose_tier(uint32_t tier, const std::string& why);
