@@ -115,6 +115,12 @@ CompiledTransform for_masks(const Transform& transform, uint8_t fill, const std:
       "dtype {} is not available: use uint8, uint16, int16, int32, float32 or float64", dtype));
 }
 
+Scratch warm_scratch() {
+  Scratch scratch;
+  warm_up(scratch);
+  return scratch;
+}
+
 using Sides = std::pair<uint32_t, uint32_t>;  // width and height
 
 // One sample in memory of its own, and the size of the image in the file.
@@ -124,8 +130,9 @@ std::pair<py::array, Sides> run_sized(const Transform& transform, const py::buff
   const py::buffer_info info = data.request();
   const std::span file(static_cast<const std::byte*>(info.ptr),
                        static_cast<size_t>(info.size * info.itemsize));
+  // Kept, as each thread of a loader keeps its own. Python changes the environment under its lock.
+  thread_local Scratch scratch = warm_scratch();
   auto sample = std::make_unique<Transform::Sample>(compute([&](SignalWatch&) {
-    thread_local Scratch scratch;  // kept, as each thread of a loader keeps its own
     std::optional<ImageSize> size;
     if (picture) size = ImageSize{picture->first, picture->second};
     return transform.run(file, SampleKey{seed, epoch, position}, scratch, size);

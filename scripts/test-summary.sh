@@ -20,7 +20,10 @@ for run in dev python asan tsan; do
   echo "[test] $run, from $log:"
   # ctest's line says how many tests passed, pytest's how many passed, failed and so on.
   grep -E '^[0-9]+% tests passed|^=+ .*[0-9]+ (passed|failed|errors?|skipped|deselected).* =+$' "$log" |
-    tail -n 1 || echo "no summary line: the run did not get that far"
+    tail -n 1 || {
+    echo "no summary line: the run did not get that far; its last lines were:"
+    tail -n 40 "$log" | sed 's/^/    /'
+  }
   if skipped=$(sed -n 's/^\t *[0-9]* - \(.*\) (Skipped)$/\1/p' "$log" | grep -vxE "$may_be_skipped"); then
     echo "[test] $run: skipped, but not for a named reason:" $skipped >&2
     status=1

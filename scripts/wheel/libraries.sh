@@ -45,7 +45,7 @@ build/wheel/tools/bin/python scripts/wheel/fetch_sdist.py "$jpeg_sdist" "$jpeg_s
 tar -xzf "build/wheel/download/$jpeg_sdist" -C "$libraries"
 mv "$libraries/$jpeg_folder" "$libraries/jpeg"
 with_cmake jpeg "$libraries/jpeg" -DENABLE_SHARED=OFF -DREQUIRE_SIMD=ON -DWITH_TURBOJPEG=OFF \
-  -DWITH_TOOLS=OFF -DWITH_TESTS=OFF
+  -DWITH_TOOLS=OFF -DWITH_TESTS=OFF -DCMAKE_C_FLAGS=-DNO_GETENV  # decoding threads must not ask
 # Our own Huffman reader works inside libjpeg and must see the same structures.
 cp "$libraries/jpeg/src/jpegint.h" "$prefix/include"
 cp "$libraries/jpeg/LICENSE.md" "$prefix/licenses/libjpeg-turbo.md"

@@ -2,6 +2,7 @@
 #include "foreload/decode/decoder.h"
 
 #include <cassert>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -149,6 +150,19 @@ Result<void> decode(std::span<const std::byte> file, const ImageHeader& header,
   }
   if (turned) turn_upright(pixels.view(), header.orientation, out);
   return {};
+}
+
+void warm_up(Scratch& scratch) {
+  using namespace std::string_literals;
+  static const std::string file =  // 8 x 8 grey pixels: one block without any coefficient
+      "\xFF\xD8\xFF\xDB\0\x43\0"s + std::string(64, '\1') +
+      "\xFF\xC0\0\x0B\x08\0\x08\0\x08\1\1\x11\0"s + "\xFF\xC4\0\x14\0\1"s + std::string(16, '\0') +
+      "\xFF\xC4\0\x14\x10\1"s + std::string(16, '\0') + "\xFF\xDA\0\x08\1\1\0\0\x3F\0\x3F\xFF\xD9"s;
+  const std::span bytes = std::as_bytes(std::span(file));
+  const ImageHeader header{.format = ImageFormat::jpeg, .size = {8, 8}};
+  [[maybe_unused]] const Result<void> decoded =
+      decode(bytes, header, {}, {0, 0, 8, 8}, 1, scratch.decoded, scratch);
+  assert(decoded);
 }
 
 }  // namespace foreload

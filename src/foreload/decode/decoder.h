@@ -64,4 +64,9 @@ Result<void> decode(std::span<const std::byte> file, const ImageHeader& header,
                     const DecodeOptions& options, const Region& region, unsigned shrink,
                     PixelBuffer& out, Scratch& scratch);
 
+// Decodes a tiny picture. libjpeg asks for environment variables when a thread first uses it, and
+// must not while another thread changes the environment: glibc frees what it looks at. Who starts
+// threads lets each call this before anything else goes on; then decoding asks no more.
+void warm_up(Scratch& scratch);
+
 }  // namespace foreload

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "foreload/base/own_thread.h"
+#include "foreload/decode/decoder.h"
 
 namespace foreload {
 
@@ -20,6 +21,8 @@ Hands::Hands(unsigned threads, Now now)
       break;
     }
   }
+  std::unique_lock lock(mutex_);
+  ready_.wait(lock, [this] { return warm_ == threads_.size(); });
 }
 
 Hands::~Hands() {
@@ -73,7 +76,10 @@ Hands::Load Hands::load() const {
 
 void Hands::work() {
   Scratch scratch;
+  warm_up(scratch);
   std::unique_lock lock(mutex_);
+  ++warm_;
+  ready_.notify_one();
   while (true) {
     filled_.wait(lock, [this] { return stop_ || !idle(); });
     if (idle()) return;

@@ -37,7 +37,8 @@ class Hands {
   // Time for measuring, from any fixed moment on.
   using Now = std::function<std::chrono::nanoseconds()>;
 
-  // At least one thread, or what the system gives. Without a clock, the system's.
+  // At least one thread, or what the system gives, ready to decode when this returns. Without a
+  // clock, the system's.
   explicit Hands(unsigned threads, Now now = {});
   // Finishes copies, which are short, and the job of each thread; forgets decoding that waits.
   ~Hands();
@@ -63,14 +64,16 @@ class Hands {
   static void catch_up(Side& side, const Side& other, bool waits);
 
   const Now now_;
-  mutable std::mutex mutex_;  // guards the next six
+  mutable std::mutex mutex_;  // guards the next seven
   std::deque<Job> copies_;
   std::map<BatchPlace, DecodeJob> decodes_;
   std::deque<Job> serves_;
   Side own_;
   Side peers_;
   bool stop_ = false;
+  size_t warm_ = 0;  // threads that are ready
   std::condition_variable filled_;
+  std::condition_variable ready_;
   std::vector<std::thread> threads_;
 };
 
