@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Samples of another rank on the same host, read in place, against memcpy of the same size: another
-// process owns a memory tier, this one maps it and copies samples out in a random order, checksums
-// and all, as fetch does. memcpy copies from memory of this process, in the same order, to the same
-// buffers. Both take turns, a round each, so that what else the machine does meets both.
+// process owns copies in memory, this one maps it and copies samples out in a random order,
+// checksums and all, as fetch does. memcpy copies from memory of this process, in the same order,
+// to the same buffers. Both take turns, a round each, so that what else the machine does meets
+// both.
 //   same_host_bench [--bytes N] [--samples N] [--rounds N] [--json]
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -22,7 +23,7 @@
 #include "foreload/base/hash.h"
 #include "foreload/base/random.h"
 #include "foreload/peers/shared_memory.h"
-#include "foreload/tiers/memory.h"
+#include "foreload/tiers/memory_copies.h"
 #include "foreload/tiers/memory_view.h"
 
 namespace foreload {
@@ -37,7 +38,6 @@ struct Options {
   bool json = false;
 };
 
-constexpr Digest kPlan{1, 2};
 constexpr size_t kBuffers = 64;  // like a batch being filled
 
 [[noreturn]] void fail_with(const std::string& why) {
@@ -60,19 +60,20 @@ std::vector<std::byte> bytes_of(uint64_t sample, size_t size) {
   return bytes;
 }
 
+CopyKey key_of(uint64_t sample) {
+  return {{sample, mix64(sample)}, 0};
+}
+
 [[noreturn]] void own(const std::string& job, const Options& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  std::vector<ArenaPlace> places;
-  for (uint64_t sample = 0; sample < options.samples; ++sample)
-    places.push_back({sample, sample * options.bytes, options.bytes});
-  const auto tier =
-      good(MemoryTier::create(options.samples, options.samples * options.bytes, places, kPlan));
+  const auto copies =
+      good(MemoryCopies::create({options.samples * options.bytes, true, options.bytes}));
   for (uint64_t sample = 0; sample < options.samples; ++sample) {
     const auto bytes = bytes_of(sample, options.bytes);
-    tier->put(sample, bytes, checksum64(bytes));
+    copies->put(key_of(sample), bytes, checksum64(bytes), 0);
   }
   const auto shared = good(SharedMemory::open(job, 0));
-  if (auto published = shared->publish(tier->memory()); !published)
+  if (auto published = shared->publish(copies->memory()); !published)
     fail_with(published.error().message);
   for (;;) ::pause();
 }
@@ -117,7 +118,7 @@ int run(const Options& options) {
   if (owner == 0) own(job, options);
   const auto shared = good(SharedMemory::open(job, 1));
   const auto memory = good(shared->fetch(0, std::chrono::seconds(60)));
-  const auto view = good(MemoryView::map(memory.get(), options.samples, kPlan));
+  const auto view = good(MemoryView::map(memory.get()));
   const Memory plain = aligned_memory(options.samples * options.bytes);
   for (uint64_t sample = 0; sample < options.samples; ++sample) {
     const auto bytes = bytes_of(sample, options.bytes);
@@ -127,7 +128,7 @@ int run(const Options& options) {
 
   uint64_t misses = 0;
   const auto in_place = [&](uint64_t sample, std::span<std::byte> into) {
-    misses += view->get(sample, into) == Copied::hit ? 0 : 1;
+    misses += view->get(key_of(sample), into.size(), into) == Copied::hit ? 0 : 1;
   };
   const auto copied = [&](uint64_t sample, std::span<std::byte> into) {
     std::memcpy(into.data(), plain.get() + sample * options.bytes, into.size());

@@ -17,7 +17,7 @@
 #include "foreload/formats/format.h"
 #include "foreload/loader/catalog.h"
 #include "foreload/stores/file_store.h"
-#include "foreload/tiers/disk_by_sample.h"
+#include "foreload/tiers/tier.h"
 
 #include "../base/without_privilege.h"
 #include "loader_fixture.h"
@@ -261,22 +261,28 @@ TEST_F(LoaderFaults, SixtyFourDescriptorsAreEnough) {
 }
 
 // A disk that takes reads and never answers them: its copies are misses after the tier's deadline.
-class SilentDisk final : public DiskTier {
+class SilentDisk final : public Tier {
  public:
-  explicit SilentDisk(std::vector<DiskEntry> found) : found_(std::move(found)) {}
-  const std::vector<DiskEntry>& found() const override { return found_; }
-  void keep(const std::function<bool(uint64_t, uint64_t)>&) override {}
-  void read(DiskRead read) override { reads_.push_back(std::move(read)); }
-  void write(DiskWrite write) override { writes_.push_back(std::move(write)); }
-  void drop(uint64_t) override {}
-  bool holds(uint64_t) const override { return true; }
+  std::string_view kind() const override { return "disk"; }
+  uint64_t capacity(uint64_t) const override { return 0; }
+  Borrower lend(Answered) override { return 1; }
+  void give_back(Borrower) override {}
+  std::vector<FoundCopy> found() const override { return {}; }
+  void keep(Borrower, const Wanted&) override {}
+  void submit(Borrower, std::span<Get> gets, Traffic) override {
+    gets_.insert(gets_.end(), gets.begin(), gets.end());
+  }
+  void submit(Borrower, std::span<Put>, Traffic) override {}
+  void cancel(Borrower, uint64_t) override {}
+  void drop(const CopyKey&) override {}
+  std::shared_ptr<const void> pin(const CopyKey&) override { return nullptr; }
+  bool holds(const CopyKey&) const override { return true; }
   uint64_t payload() const override { return 0; }
+  void visit(const VisitCounter&) const override {}
   std::optional<std::string> dead() const override { return std::nullopt; }
 
  private:
-  std::vector<DiskEntry> found_;
-  std::vector<DiskRead> reads_;
-  std::vector<DiskWrite> writes_;
+  std::vector<Get> gets_;
 };
 
 TEST_F(LoaderFaults, ADiskThatNeverAnswersIsGivenUp) {
@@ -290,18 +296,13 @@ TEST_F(LoaderFaults, ADiskThatNeverAnswersIsGivenUp) {
   job.epochs = 1;
   job.batching = {8, false};
   job.tiers = {{{"memory", 0, 2}, {"disk", total(), 1}}};
-  std::vector<DiskEntry> found;
-  for (uint64_t sample = 0; sample < 100; ++sample) {
-    job.held.push_back({sample, 0, 1});
-    found.push_back({sample, 0, parts.index->sample_size(sample)});
-  }
+  for (uint64_t sample = 0; sample < 100; ++sample) job.held.push_back({sample, 0, 1});
   auto plan = Plan::make(job, *Sizes::of(parts.index->sample_sizes()));
   ASSERT_TRUE(plan);
   parts.plan = std::make_shared<const Plan>(std::move(*plan));
   parts.held = job.held;
-  parts.tiers.resize(2);
-  parts.tiers[0].memory = std::move(*MemoryTier::create(100, 0, {}));
-  parts.tiers[1].disk = std::make_unique<SilentDisk>(found);
+  // The plan leaves the first one alone.
+  parts.tiers = {std::make_shared<SilentDisk>(), std::make_shared<SilentDisk>()};
   SourceSettings settings;
   settings.objects = std::make_shared<IndexCatalog>(parts.index);
   auto source =

@@ -132,6 +132,20 @@ TEST_F(LoaderTest, StartsWarmUnderAnotherSeedFromAFullDisk) {
   EXPECT_EQ(loader->stats().engine.source_bytes, 0u);
 }
 
+// Copies are found by what they are, not by their place in a listing.
+TEST_F(LoaderTest, OneMoreFileCostsNoCopy) {
+  LoaderSettings with = settings(1);
+  with.disks = {{root_ / "cache", 2 * total() + (1 << 20)}};
+  run_all(*open(with), 1);
+  std::ofstream(root_ / "data" / "cat" / "00000-first.jpg") << "one more";
+  with.revalidate = true;
+  with.epochs = 2;
+  const auto loader = open(with);
+  while (*loader->next()) continue;
+  EXPECT_EQ(loader->stats().held_samples, 100u);
+  EXPECT_EQ(loader->stats().engine.source_bytes, 8u);
+}
+
 TEST_F(LoaderTest, FindsOnDiskWhatWasInMemoryIfTheDiskHadRoom) {
   LoaderSettings with = settings(2);
   with.memory = total() / 2;

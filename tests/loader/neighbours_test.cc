@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "foreload/base/hash.h"
+#include "foreload/tiers/memory_copies.h"
 
 #include "../peers/child.h"
 #include "../peers/patience.h"
@@ -20,20 +21,22 @@ namespace foreload {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr Digest kPlan{3, 4};
-constexpr uint64_t kNeighbourSamples = 50;
 
 std::vector<std::byte> bytes_of(uint64_t sample) {
   return std::vector<std::byte>(1000 + sample, static_cast<std::byte>(sample));
 }
 
-std::unique_ptr<MemoryTier> tier_with(uint64_t first, uint64_t last) {
-  auto tier = MemoryTier::create(kNeighbourSamples, 1 << 20, {}, kPlan);
-  for (uint64_t sample = first; tier && sample < last; ++sample) {
+CopyKey neighbours_key(uint64_t sample) {
+  return {{sample, sample + 1}, 0};
+}
+
+std::shared_ptr<MemoryCopies> memory_with(uint64_t first, uint64_t last) {
+  auto copies = MemoryCopies::create({1 << 20, true});
+  for (uint64_t sample = first; copies && sample < last; ++sample) {
     const auto bytes = bytes_of(sample);
-    (*tier)->put(sample, bytes, checksum64(bytes));
+    (*copies)->put(neighbours_key(sample), bytes, checksum64(bytes), 0);
   }
-  return tier ? std::move(*tier) : nullptr;
+  return copies ? *copies : nullptr;
 }
 
 Neighbours two_neighbours(uint32_t own) {
@@ -43,14 +46,15 @@ Neighbours two_neighbours(uint32_t own) {
 
 bool reads(const MemoryView& view, uint64_t sample) {
   std::vector<std::byte> out(bytes_of(sample).size());
-  return view.get(sample, out) == Copied::hit && out == bytes_of(sample);
+  return view.get(neighbours_key(sample), out.size(), out) == Copied::hit &&
+         out == bytes_of(sample);
 }
 
 // What rank 1 does in these tests, as a process.
 auto publish_and_sleep(const Neighbours& neighbours) {
   return [&neighbours](const Child::Say& say) {
-    const auto tier = tier_with(0, 20);
-    const SharedTiers shared(neighbours, 1, *tier);
+    const auto copies = memory_with(0, 20);
+    const SharedTiers shared(neighbours, 1, copies->memory());
     say(shared.warnings().empty() ? "published" : shared.warnings().front());
     sleep_for_ever();
   };
@@ -61,9 +65,9 @@ TEST(NeighboursProcesses, MemoryIsReadWhileItsOwnerIsStoppedAndAfterItsDeath) {
   neighbours.job += " of " + std::to_string(::getpid());
   Child owner(publish_and_sleep(neighbours));
   ASSERT_EQ(owner.hear(), "published");
-  const auto own = tier_with(0, 0);
-  SharedTiers shared(neighbours, 0, *own);
-  const auto views = shared.fetch(neighbours, 2, kNeighbourSamples, kPlan, kPatience);
+  const auto own = memory_with(0, 0);
+  SharedTiers shared(neighbours, 0, own->memory());
+  const auto views = shared.fetch(neighbours, 2, kPatience);
   ASSERT_TRUE(views[1]) << shared.warnings().front();
   EXPECT_FALSE(views[0]);
   for (const bool stopped : {false, true}) {
@@ -83,13 +87,12 @@ TEST(NeighboursProcesses, ADeadNeighbourIsMissedAtOnceAndAStoppedOneIsNot) {
     if (!has_memory) neighbours.sharing.clear();
     Child owner(publish_and_sleep(neighbours));
     ASSERT_EQ(owner.hear(), "published");
-    const auto own = tier_with(0, 0);
+    const auto own = memory_with(0, 0);
     std::promise<std::pair<uint32_t, bool>> gone;
     auto missed = gone.get_future();
-    SharedTiers shared(neighbours, 0, *own,
+    SharedTiers shared(neighbours, 0, own->memory(),
                        [&gone](uint32_t rank, bool in_order) { gone.set_value({rank, in_order}); });
-    EXPECT_EQ(shared.fetch(neighbours, 2, kNeighbourSamples, kPlan, kPatience)[1] != nullptr,
-              has_memory);
+    EXPECT_EQ(shared.fetch(neighbours, 2, kPatience)[1] != nullptr, has_memory);
     owner.stop();
     EXPECT_EQ(missed.wait_for(milliseconds(50)), std::future_status::timeout);
     owner.kill_and_wait();
@@ -105,20 +108,22 @@ TEST(NeighboursProcesses, NothingIsLeftWhenTheyAreKilled) {
     Child owner(publish_and_sleep(neighbours));
     ASSERT_EQ(owner.hear(), "published");
   }
-  const auto own = tier_with(0, 0);
-  SharedTiers shared(neighbours, 0, *own);
-  EXPECT_FALSE(shared.fetch(neighbours, 2, kNeighbourSamples, kPlan, milliseconds(50))[1]);
+  const auto own = memory_with(0, 0);
+  SharedTiers shared(neighbours, 0, own->memory());
+  EXPECT_FALSE(shared.fetch(neighbours, 2, milliseconds(50))[1]);
   EXPECT_EQ(shared.warnings().size(), 1u);
 }
 
-TEST(NeighboursTest, AnotherPlanIsNotRead) {
+TEST(NeighboursTest, OtherMemoryIsNotRead) {
   const Neighbours neighbours = two_neighbours(0);
-  const auto tiers = std::pair(tier_with(0, 0), tier_with(0, 20));
-  SharedTiers first(neighbours, 0, *tiers.first);
-  const SharedTiers second(neighbours, 1, *tiers.second);
-  EXPECT_FALSE(first.fetch(neighbours, 2, kNeighbourSamples, {5, 6}, kPatience)[1]);
+  const auto copies = std::pair(memory_with(0, 0), memory_with(0, 20));
+  const char other[] = "not a memory cache";
+  ASSERT_EQ(::pwrite(copies.second->memory(), other, sizeof other, 0), ssize_t{sizeof other});
+  SharedTiers first(neighbours, 0, copies.first->memory());
+  const SharedTiers second(neighbours, 1, copies.second->memory());
+  EXPECT_FALSE(first.fetch(neighbours, 2, kPatience)[1]);
   ASSERT_EQ(first.warnings().size(), 1u);
-  EXPECT_NE(first.warnings()[0].find("another plan"), std::string::npos) << first.warnings()[0];
+  EXPECT_NE(first.warnings()[0].find("not a memory cache"), std::string::npos);
 }
 
 TEST(NeighboursTest, AreThoseWithTheSameHostName) {

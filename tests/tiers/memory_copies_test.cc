@@ -29,6 +29,31 @@ TEST(MemoryCopiesTest, MayHoldNothing) {
   EXPECT_FALSE((*copies)->put(key_of(1), bytes_of(key_of(1), 1), 0, 1));
 }
 
+// Whatever sizes they have, and however they are rounded.
+TEST(MemoryCopiesTest, CopiesThatAddUpToTheBudgetFit) {
+  constexpr uint64_t kCopies = 1000;
+  uint64_t total = 0;
+  const auto size_of = [](uint64_t number) { return number % 3 == 0 ? 1 : mix64(number) % 500; };
+  for (uint64_t number = 0; number < kCopies; ++number) total += size_of(number);
+  const auto copies = MemoryCopies::create({total, false, total / kCopies, kCopies});
+  ASSERT_TRUE(copies);
+  EXPECT_EQ((*copies)->capacity(total / kCopies), total);
+  for (uint64_t number = 0; number < kCopies; ++number)
+    EXPECT_TRUE((*copies)->put(key_of(number), bytes_of(key_of(number), size_of(number)), 0, 1));
+  EXPECT_EQ((*copies)->payload(), total);
+  EXPECT_FALSE((*copies)->put(key_of(kCopies), bytes_of(key_of(kCopies), 1), 0, 1));
+}
+
+TEST(MemoryCopiesTest, SaysWhatFindingCopiesCosts) {
+  const auto copies = MemoryCopies::create({1 << 20, false, 1000});
+  ASSERT_TRUE(copies);
+  const uint64_t before = (*copies)->overhead();
+  for (uint64_t number = 0; number < 1000; ++number)
+    ASSERT_TRUE((*copies)->put(key_of(number), bytes_of(key_of(number), 1000), 0, 1));
+  EXPECT_GE((*copies)->overhead() - before, 1000u * 64);
+  EXPECT_LE((*copies)->overhead() - before, 1000u * 128);
+}
+
 // At least 97 % of the budget, however sizes change, and without falling to pieces.
 TEST(MemoryCopiesTest, UsesItsBudgetAfterHeavyChurn) {
   constexpr uint64_t kBudget = uint64_t{32} << 20;

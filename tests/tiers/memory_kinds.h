@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "foreload/tiers/host_memory.h"
+#include "foreload/tiers/memory.h"
 
 #include "tier_conformance.h"
 

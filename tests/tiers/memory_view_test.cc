@@ -2,189 +2,238 @@
 #include "foreload/tiers/memory_view.h"
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "foreload/base/hash.h"
 #include "foreload/base/random.h"
+#include "foreload/tiers/memory_copies.h"
 
-#include "memory_bytes.h"
+#include "borrower.h"
 
 namespace foreload {
 namespace {
 
-constexpr Digest kPlan{17, 4};
-
-// Sample 1 has a place of its own, 300 bytes are left for others.
-std::unique_ptr<MemoryTier> shared_tier() {
-  const std::vector<ArenaPlace> places{{1, 0, 100}};
-  auto tier = MemoryTier::create(10, 400, places, kPlan);
-  EXPECT_TRUE(tier) << tier.error().message;
-  return std::move(*tier);
+std::shared_ptr<MemoryCopies> shared_copies(uint64_t budget) {
+  auto copies = MemoryCopies::create({budget, true});
+  EXPECT_TRUE(copies) << copies.error().message;
+  return copies ? *copies : nullptr;
 }
 
-std::shared_ptr<const MemoryView> view_of(const MemoryTier& tier) {
-  auto view = MemoryView::map(tier.memory(), 10, kPlan);
+std::shared_ptr<const MemoryView> view_of(const MemoryCopies& copies) {
+  auto view = MemoryView::map(copies.memory());
   EXPECT_TRUE(view) << view.error().message;
   return view ? *view : nullptr;
 }
 
+bool put(MemoryCopies& copies, const CopyKey& key, size_t size) {
+  const Bytes bytes = bytes_of(key, size);
+  return copies.put(key, bytes, checksum64(bytes), 1);
+}
+
+// `corrupt` also where a hit has other bytes than were put.
+Copied get(const MemoryView& view, const CopyKey& key, size_t size) {
+  Bytes out(size);
+  const Copied copied = view.get(key, size, out);
+  return copied == Copied::hit && out != bytes_of(key, size) ? Copied::corrupt : copied;
+}
+
 TEST(MemoryViewTest, SeesWhatIsPutAndDropped) {
-  const auto tier = shared_tier();
-  const auto view = view_of(*tier);
-  for (const uint64_t sample : {1u, 6u}) {
-    Bytes out(100);
-    EXPECT_EQ(view->get(sample, out), Copied::miss);
-    ASSERT_TRUE(put(*tier, sample, some_bytes(sample, 100)));
-    EXPECT_EQ(view->get(sample, out), Copied::hit);
-    EXPECT_EQ(out, some_bytes(sample, 100));
-    Bytes short_out(99);
-    EXPECT_EQ(view->get(sample, short_out), Copied::miss);
-    tier->drop(sample);
-    EXPECT_EQ(view->get(sample, out), Copied::miss);
+  const auto copies = shared_copies(1 << 20);
+  const auto view = view_of(*copies);
+  for (const size_t size : {0u, 1u, 100u, 300'000u}) {
+    const CopyKey key = key_of(size, 7);
+    EXPECT_EQ(get(*view, key, size), Copied::miss);
+    ASSERT_TRUE(put(*copies, key, size));
+    EXPECT_EQ(get(*view, key, size), Copied::hit);
+    EXPECT_EQ(get(*view, key, size + 1), Copied::miss);
+    EXPECT_EQ(get(*view, key_of(size), size), Copied::miss) << "another form";
+    copies->drop(key);
+    EXPECT_EQ(get(*view, key, size), Copied::miss);
   }
-  Bytes out(100);
-  EXPECT_EQ(view->get(10, out), Copied::miss);
 }
 
-TEST(MemoryViewTest, EmptySamplesAreThereToo) {
-  const auto tier = shared_tier();
-  const auto view = view_of(*tier);
-  EXPECT_EQ(view->get(2, {}), Copied::miss);
-  ASSERT_TRUE(put(*tier, 2, {}));
-  EXPECT_EQ(view->get(2, {}), Copied::hit);
-}
-
-TEST(MemoryViewTest, NeverTakesAnotherSampleForTheOneItWants) {
-  const auto tier = shared_tier();
-  const auto view = view_of(*tier);
-  ASSERT_TRUE(put(*tier, 6, some_bytes(6, 300)));
-  tier->drop(6);
-  ASSERT_TRUE(put(*tier, 7, some_bytes(7, 300)));  // in the room and entry of 6
-  Bytes out(300);
-  EXPECT_EQ(view->get(6, out), Copied::miss);
-  EXPECT_EQ(view->get(7, out), Copied::hit);
-  EXPECT_EQ(out, some_bytes(7, 300));
-}
-
-TEST(MemoryViewTest, ChangedBytesAreCorrupt) {
-  const auto tier = shared_tier();
-  const auto view = view_of(*tier);
-  ASSERT_TRUE(put(*tier, 1, some_bytes(1, 100)));
-  tier->poke(1)[99] ^= std::byte{128};
-  Bytes out(100);
-  EXPECT_EQ(view->get(1, out), Copied::corrupt);
-}
-
-TEST(MemoryViewTest, OutlivesTheTier) {
-  auto tier = shared_tier();
-  const auto view = view_of(*tier);
-  ASSERT_TRUE(put(*tier, 1, some_bytes(1, 100)));
-  tier.reset();
-  Bytes out(100);
-  EXPECT_EQ(view->get(1, out), Copied::hit);
-  EXPECT_EQ(out, some_bytes(1, 100));
+// Copies in many pieces, in chains that are long for a table this small.
+TEST(MemoryViewTest, NeverTakesAnotherCopyForTheOneItWants) {
+  const auto copies = shared_copies(1000);
+  const auto view = view_of(*copies);
+  ASSERT_TRUE(put(*copies, key_of(6), 1000));
+  copies->drop(key_of(6));
+  ASSERT_TRUE(put(*copies, key_of(7), 1000));  // in the room and entry of 6
+  EXPECT_EQ(get(*view, key_of(6), 1000), Copied::miss);
+  EXPECT_EQ(get(*view, key_of(7), 1000), Copied::hit);
 }
 
 TEST(MemoryViewTest, MemoryThatIsNotSharedCannotBeMapped) {
-  const auto tier = MemoryTier::create(10, 400, {});
-  ASSERT_TRUE(tier);
-  EXPECT_EQ((*tier)->memory(), -1);
-  EXPECT_FALSE(MemoryView::map((*tier)->memory(), 10, kPlan));
+  const auto copies = MemoryCopies::create({1000});
+  ASSERT_TRUE(copies);
+  EXPECT_EQ((*copies)->memory(), -1);
+  EXPECT_FALSE(MemoryView::map((*copies)->memory()));
+}
+
+TEST(MemoryViewTest, SeesCopiesInPieces) {
+  const auto copies = shared_copies(4 << 20);
+  const auto view = view_of(*copies);
+  uint64_t count = 0;
+  while (put(*copies, key_of(count), 600)) ++count;
+  for (uint64_t i = 0; i < count; i += 2) copies->drop(key_of(i));
+  ASSERT_TRUE(put(*copies, key_of(count), 1 << 20));
+  EXPECT_GT(copies->runs(key_of(count)), 1000u);
+  EXPECT_EQ(get(*view, key_of(count), 1 << 20), Copied::hit);
+  for (uint64_t i = 0; i < count; ++i)
+    ASSERT_EQ(get(*view, key_of(i), 600), i % 2 == 0 ? Copied::miss : Copied::hit) << i;
+}
+
+TEST(MemoryViewTest, ChangedBytesAreCorrupt) {
+  const auto copies = shared_copies(1 << 20);
+  const auto view = view_of(*copies);
+  ASSERT_TRUE(put(*copies, key_of(1), 100));
+  copies->poke(key_of(1), 99) ^= std::byte{128};
+  EXPECT_EQ(get(*view, key_of(1), 100), Copied::corrupt);
+}
+
+TEST(MemoryViewTest, OutlivesTheOwner) {
+  auto copies = shared_copies(1 << 20);
+  const auto view = view_of(*copies);
+  ASSERT_TRUE(put(*copies, key_of(1), 100));
+  copies.reset();
+  EXPECT_EQ(get(*view, key_of(1), 100), Copied::hit);
 }
 
 TEST(MemoryViewTest, RefusesOtherMemory) {
-  const auto tier = shared_tier();
-  const auto other_plan = MemoryView::map(tier->memory(), 10, Digest{17, 5});
-  ASSERT_FALSE(other_plan);
-  EXPECT_NE(other_plan.error().message.find("another plan"), std::string::npos);
-  EXPECT_FALSE(MemoryView::map(tier->memory(), 11, kPlan));
+  const auto own = MemoryCopies::create({1 << 20});
+  ASSERT_TRUE(own);
+  EXPECT_EQ((*own)->memory(), -1);
+  EXPECT_FALSE(MemoryView::map(-1));
 
   // The same, cut off behind the header.
+  const auto copies = shared_copies(1 << 20);
   const int cut = ::memfd_create("test", MFD_CLOEXEC);
   Bytes header(memory_layout::kHeaderBytes);
-  ASSERT_EQ(::pread(tier->memory(), header.data(), header.size(), 0),
+  ASSERT_EQ(::pread(copies->memory(), header.data(), header.size(), 0),
             static_cast<ssize_t>(header.size()));
   ASSERT_EQ(::pwrite(cut, header.data(), header.size(), 0), static_cast<ssize_t>(header.size()));
-  const auto cut_off = MemoryView::map(cut, 10, kPlan);
+  const auto cut_off = MemoryView::map(cut);
   ASSERT_FALSE(cut_off);
   EXPECT_NE(cut_off.error().message.find("smaller than its header"), std::string::npos);
   ::close(cut);
 
   const int zeros = ::memfd_create("test", MFD_CLOEXEC);
   ASSERT_EQ(::ftruncate(zeros, 1 << 20), 0);
-  EXPECT_FALSE(MemoryView::map(zeros, 10, kPlan));
+  EXPECT_FALSE(MemoryView::map(zeros));
   ::close(zeros);
 }
 
 // An entry may say anything: nothing outside the arena is read.
 TEST(MemoryViewTest, AnEntryThatLeavesTheArenaIsAMiss) {
-  const auto tier = shared_tier();
-  const auto view = view_of(*tier);
-  ASSERT_TRUE(put(*tier, 1, some_bytes(1, 100)));
-  const auto layout = memory_layout::layout_of(10, 10);
-  for (const uint64_t offset : {uint64_t{301}, uint64_t{1} << 40, UINT64_MAX - 50}) {
-    ASSERT_EQ(::pwrite(tier->memory(), &offset, sizeof offset,
-                       static_cast<off_t>(layout.entries + offsetof(memory_layout::Entry, offset))),
-              static_cast<ssize_t>(sizeof offset));
-    Bytes out(100);
-    EXPECT_EQ(view->get(1, out), Copied::miss) << offset;
+  const auto copies = shared_copies(1 << 20);
+  const auto view = view_of(*copies);
+  ASSERT_TRUE(put(*copies, key_of(1), 100));
+  memory_layout::Header header;
+  ASSERT_GT(::pread(copies->memory(), &header, sizeof header, 0), 0);
+  const auto layout = memory_layout::layout_of(header.buckets, header.entries);
+  const auto end = static_cast<uint32_t>(header.arena_bytes / header.unit);
+  for (const memory_layout::Run run :
+       {memory_layout::Run{end, 2}, {UINT32_MAX, 2}, {0, UINT32_MAX}, {0, 1}, {0, 0}}) {
+    const uint64_t packed = memory_layout::packed(run);
+    ASSERT_GT(::pwrite(copies->memory(), &packed, sizeof packed,
+                       static_cast<off_t>(layout.entries + offsetof(memory_layout::Entry, run))),
+              0);
+    EXPECT_EQ(get(*view, key_of(1), 100), Copied::miss) << run.first << " " << run.count;
   }
-  const uint32_t place = 11;  // there are entries for ten
-  ASSERT_EQ(::pwrite(tier->memory(), &place, sizeof place,
-                     static_cast<off_t>(layout.places + sizeof place)),
-            static_cast<ssize_t>(sizeof place));
-  Bytes out(100);
-  EXPECT_EQ(view->get(1, out), Copied::miss);
 }
 
-// The owner drops and rewrites, also with other samples in the same room, while others read: what
-// they get is what was put, whole and of the right sample.
-TEST(MemoryViewTest, NeverGivesWrongBytesWhileTheOwnerWrites) {
-  constexpr uint64_t kSamples = 4;
-  constexpr size_t kSize = 5000;
-  const std::vector<ArenaPlace> places{{0, 0, kSize}};
-  const auto tier = MemoryTier::create(kSamples, 2 * kSize, places, kPlan);  // one guest at a time
-  ASSERT_TRUE(tier);
-  const auto view = MemoryView::map((*tier)->memory(), kSamples, kPlan);
-  ASSERT_TRUE(view);
-  std::vector<Bytes> contents;
-  for (uint64_t i = 0; i < 2 * kSamples; ++i) contents.push_back(some_bytes(i, kSize));
-  std::atomic<bool> done = false;
-  std::atomic<uint64_t> wrong = 0;
-  std::atomic<uint64_t> hits = 0;
-  std::vector<std::thread> readers;
-  for (uint64_t t = 0; t < 2; ++t) {
-    readers.emplace_back([&, t] {
-      Bytes out(kSize);
-      for (uint64_t step = t; !done; ++step) {
-        const uint64_t sample = step % kSamples;
-        const Copied copied = (*view)->get(sample, out);
-        if (copied == Copied::miss) continue;
-        ++hits;
-        if (copied == Copied::corrupt ||
-            (out != contents[sample] && out != contents[kSamples + sample]))
-          ++wrong;
-      }
-    });
+// The owner drops and rewrites, also other copies in the same room, while others read: what they
+// get is what was put, whole and of the right key.
+class MemoryViewRace : public testing::Test {
+ protected:
+  static constexpr uint64_t kKeys = 12;
+  static size_t size_of(uint64_t number) { return 3000 + number * 500; }
+  // Until it is told to stop.
+  static void churn(MemoryCopies& copies, const std::atomic<bool>& stop) {
+    for (uint64_t step = 0; !stop; ++step) {
+      copies.drop(key_of(mix64(step + 1) % kKeys));
+      const uint64_t number = mix64(~step) % kKeys;
+      put(copies, key_of(number), size_of(number));
+    }
   }
-  for (uint64_t step = 0; step < 3000 || hits < 100; ++step) {
-    const uint64_t sample = step % 3 == 0 ? 0 : mix64(step + 1) % kSamples;
-    (*tier)->drop(sample);
-    if (sample != 0)
-      for (uint64_t other = 1; other < kSamples; ++other) (*tier)->drop(other);
-    EXPECT_TRUE(put(**tier, sample, contents[sample + step % 2 * kSamples]));
+  // Reads until it has so many hits; false if one was wrong.
+  static bool read(const MemoryView& view, uint64_t hits, uint64_t seed) {
+    for (uint64_t step = seed; hits > 0; ++step) {
+      const Copied copied = get(view, key_of(step % kKeys), size_of(step % kKeys));
+      if (copied == Copied::corrupt) return false;
+      if (copied == Copied::hit) --hits;
+    }
+    return true;
   }
-  done = true;
-  for (std::thread& reader : readers) reader.join();
-  EXPECT_EQ(wrong, 0u);
-  EXPECT_GT(hits, 0u);
+};
+
+TEST_F(MemoryViewRace, NeverGivesWrongBytesWhileTheOwnerWrites) {
+  const auto copies = shared_copies(20'000);  // about four of them
+  const auto view = view_of(*copies);
+  std::atomic<bool> stop = false;
+  std::thread owner([&] { churn(*copies, stop); });
+  std::atomic<bool> right = true;
+  {
+    std::vector<std::jthread> readers;
+    for (uint64_t t = 0; t < 2; ++t)
+      readers.emplace_back([&, t] {
+        if (!read(*view, 1000, t)) right = false;
+      });
+  }
+  stop = true;
+  owner.join();
+  EXPECT_TRUE(right);
+}
+
+// From another process, which is killed while it reads: the owner does not notice.
+TEST_F(MemoryViewRace, AReaderInAnotherProcessMayBeKilled) {
+  const auto copies = shared_copies(20'000);
+  int told[2];
+  ASSERT_EQ(::pipe(told), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto view = MemoryView::map(copies->memory());
+    const char right = view && read(**view, 300, 0) ? 'y' : 'n';
+    if (::write(told[1], &right, 1) != 1) ::_exit(1);
+    read(**view, UINT64_MAX, 0);
+    ::_exit(0);
+  }
+  std::atomic<bool> stop = false;
+  std::thread owner([&] { churn(*copies, stop); });
+  char right = 'n';
+  EXPECT_EQ(::read(told[0], &right, 1), 1);
+  EXPECT_EQ(right, 'y');
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  stop = true;
+  owner.join();
+  ::close(told[0]);
+  ::close(told[1]);
+  for (uint64_t i = 0; i < kKeys; ++i) copies->drop(key_of(i));
+  EXPECT_EQ(copies->payload(), 0u);
+  EXPECT_TRUE(put(*copies, key_of(1), 19'000)) << "no reader was forgotten";
+}
+
+// The owner is killed in the middle of everything: who has it mapped reads on, right bytes alone.
+TEST_F(MemoryViewRace, TheOwnerMayBeKilled) {
+  for (uint64_t round = 0; round < 5; ++round) {
+    const auto copies = shared_copies(20'000);
+    const auto view = view_of(*copies);
+    const pid_t child = ::fork();
+    if (child == 0) churn(*copies, std::atomic<bool>(false));
+    EXPECT_TRUE(read(*view, 50 + mix64(round) % 50, 0));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    for (uint64_t i = 0; i < kKeys; ++i)
+      EXPECT_NE(get(*view, key_of(i), size_of(i)), Copied::corrupt);
+  }
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Reads from memory that one hand does in one go: enough to forget what passing them on costs, few
-// enough to share a batch among hands.
-constexpr size_t kMemoryReadsPerJob = 16;
+// Reads from neighbours' memory that one hand does in one go: enough to forget what passing them on
+// costs, few enough to share a batch among hands.
+constexpr size_t kNeighbourReadsPerJob = 16;
 
 const char* remedy_for(const action::Fail& fail) {
   if (fail.skipping) {
@@ -130,13 +130,10 @@ void Engine::carry(action::Read& a) {
     pending.from = From::same_host;
     return read_neighbour(a, into, std::move(keeper));
   }
-  EngineTier& tier = parts_.tiers[a.from.number];
-  pending.from = ahead_[a.sample] ? From::source : tier.memory ? From::memory : From::disk;
-  if (tier.memory)
-    memory_reads_.push_back({tier.memory.get(), {}, a.request, a.sample, into, std::move(keeper)});
-  else
-    tier.disk->read({disk_job(DiskJob::Kind::read, a.request), a.sample, into.data(), size,
-                     std::move(keeper), false});
+  Lent& tier = lent_[a.from.number];
+  pending.from = ahead_[a.sample] ? From::source : tier.from;
+  pending.tier_job = tier_job(a.from.number, TierJob::Kind::read, a.request);
+  tier.reads.push_back({pending.tier_job, key_of(a.sample), size, 0, into, std::move(keeper)});
 }
 
 void Engine::read_source(const action::Read& a, Pending& pending, std::byte* into,
@@ -158,27 +155,35 @@ void Engine::read_source(const action::Read& a, Pending& pending, std::byte* int
   parts_.source->submit(reads);
 }
 
-void Engine::flush_memory_reads() {
-  for (size_t first = 0; first < memory_reads_.size(); first += kMemoryReadsPerJob) {
-    const size_t last = std::min(first + kMemoryReadsPerJob, memory_reads_.size());
-    std::vector<MemoryJob> jobs(std::make_move_iterator(memory_reads_.begin() + first),
-                                std::make_move_iterator(memory_reads_.begin() + last));
-    hands_->copy([inbox = parts_.inbox, jobs = std::move(jobs)] {
+void Engine::flush_reads() {
+  for (size_t i = 0; i < lent_.size(); ++i) {
+    Lent& tier = lent_[i];
+    if (!tier.reads.empty())
+      parts_.tiers[i]->submit(tier.borrower, std::span(tier.reads), Traffic::training);
+    if (!tier.serves.empty())
+      parts_.tiers[i]->submit(tier.borrower, std::span(tier.serves), Traffic::peer);
+    tier.reads.clear();
+    tier.serves.clear();
+  }
+  for (size_t first = 0; first < neighbour_reads_.size(); first += kNeighbourReadsPerJob) {
+    const size_t last = std::min(first + kNeighbourReadsPerJob, neighbour_reads_.size());
+    std::vector<NeighbourJob> jobs(std::make_move_iterator(neighbour_reads_.begin() + first),
+                                   std::make_move_iterator(neighbour_reads_.begin() + last));
+    parts_.hands->copy([inbox = parts_.inbox, jobs = std::move(jobs)] {
       std::vector<Message> done;
       done.reserve(jobs.size());
-      for (const MemoryJob& job : jobs) {
-        message::MemoryRead read{job.request, Copied::miss, {}};
-        if (job.tier != nullptr) read.copied = job.tier->get(job.sample, job.into);
+      for (const NeighbourJob& job : jobs) {
+        message::NeighbourRead read{job.request, Copied::miss, 0};
         for (size_t i = 0; i < job.neighbours.size() && read.copied == Copied::miss; ++i) {
           read.neighbour = job.neighbours[i].first;
-          read.copied = job.neighbours[i].second->get(job.sample, job.into);
+          read.copied = job.neighbours[i].second->get(job.key, job.into.size(), job.into);
         }
         done.push_back(read);
       }
       inbox->post(std::move(done));
     });
   }
-  memory_reads_.clear();
+  neighbour_reads_.clear();
 }
 
 void Engine::carry(action::Cancel& a) {
@@ -192,6 +197,9 @@ void Engine::carry(action::Cancel& a) {
   if (pending.origin.kind == Origin::Kind::peer) {
     parts_.peers->cancel(pending.origin.number, a.request);
     count_peer_read(pending, ReadEnd::deadline);
+  } else if (pending.origin.kind == Origin::Kind::tier) {
+    const uint32_t tier = pending.origin.number;
+    parts_.tiers[tier]->cancel(lent_[tier].borrower, pending.tier_job);
   }
   // It may go on writing to its place, unless it had memory of its own.
   const auto batch = open_.find(pending.place.batch);
@@ -212,27 +220,28 @@ void Engine::carry(action::Decode& a) {
   if (fixed && !batch.decoded) return tell(event::Decoded{a.place, false});  // failed already
   const auto into = fixed ? decoded_place(batch, a.place.index) : std::span<std::byte>();
   ++*batch.decoding;
-  hands_->decode(a.place, [decoding = batch.decoding, inbox = parts_.inbox,
-                           transform = parts_.transform, sample = a.sample, place = a.place, key,
-                           bytes = std::span<const std::byte>(batch.ranges[a.place.index]),
-                           keeper = batch.keeper_of(a.place.index), into,
-                           into_keeper = batch.decoded, fixed](Scratch& scratch) {
-    const auto begin = Clock::now();
-    message::Decoded decoded{place, sample, {}, {}, {}};
-    if (fixed) {
-      if (auto done = transform->run(bytes, key, into, scratch); !done)
-        decoded.error = std::move(done.error().message);
-    } else if (auto done = transform->run(bytes, key, scratch); done) {
-      decoded.apart = std::move(*done);
-    } else {
-      decoded.error = std::move(done.error().message);
-    }
-    decoded.took = Clock::now() - begin;
-    // A batch waits for its last sample. As long as others are on their way the loop may sleep:
-    // whenever it wakes, it takes the processor from a hand.
-    inbox->leave(std::move(decoded));
-    if (--*decoding == 0) inbox->wake();
-  });
+  parts_.hands->decode(
+      a.place, [decoding = batch.decoding, inbox = parts_.inbox, transform = parts_.transform,
+                sample = a.sample, place = a.place, key,
+                bytes = std::span<const std::byte>(batch.ranges[a.place.index]),
+                keeper = batch.keeper_of(a.place.index), into, into_keeper = batch.decoded,
+                fixed](Scratch& scratch) {
+        const auto begin = Clock::now();
+        message::Decoded decoded{place, sample, {}, {}, {}};
+        if (fixed) {
+          if (auto done = transform->run(bytes, key, into, scratch); !done)
+            decoded.error = std::move(done.error().message);
+        } else if (auto done = transform->run(bytes, key, scratch); done) {
+          decoded.apart = std::move(*done);
+        } else {
+          decoded.error = std::move(done.error().message);
+        }
+        decoded.took = Clock::now() - begin;
+        // A batch waits for its last sample. As long as others are on their way the loop may sleep:
+        // whenever it wakes, it takes the processor from a hand.
+        inbox->leave(std::move(decoded));
+        if (--*decoding == 0) inbox->wake();
+      });
 }
 
 void Engine::carry(action::Place& a) {
@@ -251,41 +260,35 @@ void Engine::carry(action::Place& a) {
   place(a.tier, a.sample, bytes, std::move(keeper), false);
 }
 
-uint64_t Engine::disk_job(DiskJob::Kind kind, uint64_t number) {
-  disk_jobs_[next_disk_job_] = {kind, number};
-  return next_disk_job_++;
+CopyKey Engine::key_of(uint64_t sample) {
+  Digest& content = contents_[sample];
+  if (content == Digest()) content = parts_.index->content(sample);
+  return {content, 0};
 }
 
-void Engine::place(uint32_t number, uint64_t sample, std::span<const std::byte> bytes,
+uint64_t Engine::tier_job(uint32_t tier, TierJob::Kind kind, uint64_t number) {
+  if (lent_[tier].from == From::disk) ++disk_jobs_;
+  tier_jobs_[next_tier_job_] = {kind, number};
+  return next_tier_job_++;
+}
+
+void Engine::place(uint32_t tier, uint64_t sample, std::span<const std::byte> bytes,
                    std::shared_ptr<const void> keeper, bool for_peer) {
-  EngineTier& tier = parts_.tiers[number];
-  Hands::Job job;
-  if (tier.memory) {
-    job = [inbox = parts_.inbox, memory = tier.memory.get(), sample, number, bytes,
-           keeper = std::move(keeper)] {
-      const bool ok = memory->put(sample, bytes, checksum64(bytes));
-      inbox->post(Event{event::Placed{sample, number, ok}});
-    };
-  } else {
-    job = [disk = tier.disk.get(), id = disk_job(DiskJob::Kind::write, sample), sample,
-           version = parts_.index->sample_version(sample), bytes,
-           keeper = std::move(keeper)]() mutable {
-      disk->write(
-          {id, sample, version, bytes.data(), bytes.size(), checksum64(bytes), std::move(keeper)});
-    };
-  }
+  Put put{tier_job(tier, TierJob::Kind::place, sample), key_of(sample), bytes, 0,
+          std::move(keeper)};
+  Hands::Job job = [tier = parts_.tiers[tier].get(), borrower = lent_[tier].borrower,
+                    put = std::move(put)]() mutable {
+    put.checksum = checksum64(put.from);
+    tier->submit(borrower, std::span(&put, 1), Traffic::fill);
+  };
   if (for_peer)
-    hands_->serve(std::move(job));
+    parts_.hands->serve(std::move(job));
   else
-    hands_->copy(std::move(job));
+    parts_.hands->copy(std::move(job));
 }
 
 void Engine::carry(action::Evict& a) {
-  EngineTier& tier = parts_.tiers[a.tier];
-  if (tier.memory)
-    tier.memory->drop(a.sample);
-  else
-    tier.disk->drop(a.sample);
+  parts_.tiers[a.tier]->drop(key_of(a.sample));
 }
 
 void Engine::carry(action::Copy& a) {
@@ -303,10 +306,8 @@ void Engine::carry(action::Copy& a) {
   }
   if (!bytes.empty()) std::memcpy(target.ranges[a.to.index].data(), bytes.data(), bytes.size());
   // Memory would have had it in a moment where it keeps it.
-  const uint64_t sample = source.samples[a.from.index];
-  const bool kept = std::ranges::any_of(parts_.tiers, [sample](const EngineTier& tier) {
-    return tier.memory && tier.memory->owns(sample);
-  });
+  const Owner owner = parts_.plan->placement().owner(source.samples[a.from.index]);
+  const bool kept = owner.rank == parts_.policy.rank && lent_[owner.tier].from == From::memory;
   target.from[a.to.index] = kept ? From::memory : From::staging;
 }
 
@@ -327,8 +328,9 @@ void Engine::carry(action::Substitute& a) {
 }
 
 void Engine::carry(action::LoseTier& a) {
-  lose_tier(a.tier, fmt::format("{} does not answer any more; its disk may be broken",
-                                parts_.tiers[a.tier].disk ? "a disk cache" : "the memory cache"));
+  lose_tier(a.tier,
+            fmt::format("{} does not answer any more; its disk may be broken",
+                        lent_[a.tier].from == From::disk ? "a disk cache" : "the memory cache"));
 }
 
 void Engine::carry(action::Deliver& a) {

@@ -17,6 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kNamesKept = 100;  // of skipped samples
+constexpr std::chrono::milliseconds kFarewell{500};
 
 ReadEnd end_of(Fault fault) {
   switch (fault) {
@@ -38,6 +39,7 @@ ReadEnd end_of(Fault fault) {
 }
 
 EngineParts completed(EngineParts parts) {
+  if (!parts.hands) parts.hands = std::make_unique<Hands>(1);
   if (!parts.decoded) parts.decoded = parts.staging;
   parts.policy.decode = parts.transform != nullptr;
   parts.policy.peers = parts.peers != nullptr;
@@ -55,15 +57,24 @@ Engine::Engine(EngineParts parts)
     : parts_(completed(std::move(parts))),
       policy_(parts_.plan, parts_.policy, parts_.held),
       start_(Clock::now()),
+      contents_(parts_.plan->sizes().samples()),
       ahead_(parts_.plan->sizes().samples()),
-      tier_lost_(parts_.tiers.size()),
       loads_(parts_.tiers.size() + 2, StageLoad(start_)),
       disks_load_(start_),
       peers_load_(start_),
-      hands_(std::make_unique<Hands>(parts_.hands)),
       computing_(std::make_unique<Hands>(1)) {
   if (parts_.peers) stats_.peers.resize(parts_.plan->job().ranks);
   for (const uint32_t rank : parts_.policy.neighbours) stats_.peers[rank].same_host = true;
+  for (uint32_t tier = 0; tier < parts_.tiers.size(); ++tier) {
+    const auto answered = [inbox = parts_.inbox, tier](std::span<const TierAnswer> answers) {
+      inbox->post(message::TierAnswered{tier, {answers.begin(), answers.end()}});
+    };
+    Tier& lender = *parts_.tiers[tier];
+    lent_.push_back(
+        {lender.lend(answered), lender.kind() == "memory" ? From::memory : From::disk, {}, {}});
+    if (tier < parts_.keep.size()) lender.keep(lent_[tier].borrower, parts_.keep[tier]);
+  }
+  parts_.keep.clear();
   update_stats();
   thread_ = start_own_thread("foreload-loop", [this] { loop(); });
 }
@@ -74,9 +85,25 @@ Engine::~Engine() {
   if (parts_.peers) parts_.peers->say_goodbye();
   parts_.peers.reset();
   parts_.source.reset();
-  hands_.reset();
+  finish_placing();
+  // What hands still do may ask tiers; what tiers then ask of them is forgotten.
+  parts_.hands.reset();
+  for (size_t tier = 0; tier < lent_.size(); ++tier)
+    parts_.tiers[tier]->give_back(lent_[tier].borrower);
   parts_.tiers.clear();
   computing_.reset();
+}
+
+void Engine::finish_placing() {
+  const auto until = Clock::now() + kFarewell;
+  const auto is_placing = [](const auto& job) { return job.second.kind == TierJob::Kind::place; };
+  std::vector<Message> messages;
+  while (std::ranges::any_of(tier_jobs_, is_placing) && Clock::now() < until) {
+    parts_.inbox->take(messages, until);
+    for (const Message& message : messages)
+      if (const auto* answered = std::get_if<message::TierAnswered>(&message))
+        for (const TierAnswer& answer : answered->answers) tier_jobs_.erase(answer.id);
+  }
 }
 
 RunTime Engine::now() const {
@@ -130,11 +157,17 @@ void Engine::give_list(uint64_t epoch, std::shared_ptr<const EpochOrder> list,
 
 EngineStats Engine::stats() const {
   std::vector<uint64_t> kept;
-  for (const EngineTier& tier : parts_.tiers)
-    kept.push_back(tier.memory ? tier.memory->used() : tier.disk->payload());
+  uint64_t overhead = 0;
+  for (const auto& tier : parts_.tiers) {
+    kept.push_back(tier->payload());
+    tier->visit([&overhead](std::string_view name, uint64_t value) {
+      if (name == "overhead") overhead += value;
+    });
+  }
   std::lock_guard lock(mutex_);
   EngineStats stats = stats_;
   stats.kept_bytes = std::move(kept);
+  stats.tier_overhead = overhead;
   return stats;
 }
 
@@ -163,7 +196,7 @@ void Engine::tell(const Event& event) {
 
 void Engine::carry_out_all() {
   carry_out(actions_);
-  flush_memory_reads();
+  flush_reads();
   arrived_.clear();
   publish_failure();
 }
@@ -184,22 +217,22 @@ void Engine::update_stats() {
 void Engine::set_stages() {
   const auto now = Clock::now();
   stats_.stages.resize(loads_.size());
-  auto set = [&](size_t i, const char* name, uint64_t in_flight, uint64_t queued, unsigned limit,
-                 double rate) {
+  auto set = [&](size_t i, std::string_view name, uint64_t in_flight, uint64_t queued,
+                 unsigned limit, double rate) {
     loads_[i].set(now, in_flight, queued);
-    stats_.stages[i] = {name, limit, rate, loads_[i].totals()};
+    stats_.stages[i] = {std::string(name), limit, rate, loads_[i].totals()};
   };
-  auto set_path = [&](size_t i, const char* name, const Limiter& limiter, uint64_t queued) {
+  auto set_path = [&](size_t i, std::string_view name, const Limiter& limiter, uint64_t queued) {
     set(i, name, limiter.in_flight(), queued, limiter.limit(), limiter.rate());
   };
   const Limiter& source = policy_.source_limiter();
   set_path(0, "source", source, stats_.policy.waiting_for_source);
   for (uint32_t tier = 0; tier < parts_.tiers.size(); ++tier)
-    set_path(1 + tier, parts_.tiers[tier].memory ? "memory" : "disk", policy_.tier_limiter(tier),
+    set_path(1 + tier, parts_.tiers[tier]->kind(), policy_.tier_limiter(tier),
              policy_.waiting_for_tier(tier));
-  const Hands::Load hands = hands_->load();
-  set(loads_.size() - 1, "hands", hands.running, hands.waiting, parts_.hands, 0);
-  disks_load_.set(now, disk_jobs_.size(), 0);
+  const Hands::Load hands = parts_.hands->load();
+  set(loads_.size() - 1, "hands", hands.running, hands.waiting, parts_.hands->threads(), 0);
+  disks_load_.set(now, disk_jobs_, 0);
   stats_.disks = disks_load_.totals();
   peers_load_.set(now, asked_, 0);
   stats_.peer_requests = peers_load_.totals();
@@ -240,34 +273,40 @@ void Engine::handle(SourceAnswer& answer) {
   if (--pending.parts_left == 0) end_read(request, end_of(pending.fault));
 }
 
-void Engine::handle(message::DiskAnswered& answered) {
-  if (answered.answer == DiskAnswer::failed) {
-    const auto why = parts_.tiers[answered.disk].disk->dead();
-    if (why && lose_tier(answered.disk, *why)) tell(event::TierLost{answered.disk});
+void Engine::handle(message::TierAnswered& answered) {
+  for (const TierAnswer& answer : answered.answers) end_tier_job(answered.tier, answer);
+}
+
+void Engine::end_tier_job(uint32_t tier, const TierAnswer& answer) {
+  if (answer.end == TierEnd::failed) {
+    const auto why = parts_.tiers[tier]->dead();
+    if (why && lose_tier(tier, *why)) tell(event::TierLost{tier});
   }
-  const auto job = disk_jobs_.find(answered.id);
-  const DiskJob done = job->second;
-  disk_jobs_.erase(job);
-  const bool ok = answered.answer == DiskAnswer::done;
-  if (done.kind == DiskJob::Kind::write) return tell(event::Placed{done.number, answered.disk, ok});
-  if (answered.answer == DiskAnswer::corrupt) {
+  const auto found = tier_jobs_.find(answer.id);
+  const TierJob job = found->second;
+  tier_jobs_.erase(found);
+  if (lent_[tier].from == From::disk) --disk_jobs_;
+  if (answer.end == TierEnd::corrupt) {
     std::lock_guard lock(mutex_);
     ++stats_.corrupt_copies;
   }
-  if (done.kind == DiskJob::Kind::read)
-    return end_read(done.number, ok ? ReadEnd::ok : ReadEnd::missing);
-  message::ReadForPeer read{done.number, ok};
-  handle(read);
+  const bool done = answer.end == TierEnd::done;
+  if (job.kind == TierJob::Kind::read)
+    return end_read(job.number, done ? ReadEnd::ok : ReadEnd::missing);
+  if (job.kind == TierJob::Kind::serve) return end_serving(job.number, answer);
+  // Another sample may have the same bytes.
+  const bool there = answer.end == TierEnd::full && parts_.tiers[tier]->holds(key_of(job.number));
+  tell(event::Placed{job.number, tier, done || there});
 }
 
-void Engine::handle(message::MemoryRead& read) {
+void Engine::handle(message::NeighbourRead& read) {
   const auto pending = pending_.find(read.request);
-  if (read.neighbour && read.copied != Copied::miss && pending != pending_.end())
-    pending->second.origin.number = *read.neighbour;
+  if (read.copied != Copied::miss && pending != pending_.end())
+    pending->second.origin.number = read.neighbour;
   if (read.copied == Copied::corrupt) {
     std::lock_guard lock(mutex_);
     ++stats_.corrupt_copies;
-    if (read.neighbour) ++stats_.peers[*read.neighbour].corrupt;
+    ++stats_.peers[read.neighbour].corrupt;
   }
   end_read(read.request, read.copied == Copied::hit ? ReadEnd::ok : ReadEnd::missing);
 }
@@ -312,7 +351,7 @@ const char* Engine::track_of(Origin origin) const {
   if (origin.kind == Origin::Kind::source) return "source";
   if (origin.kind == Origin::Kind::peer) return "peer";
   if (origin.kind == Origin::Kind::neighbour) return "same host";
-  return parts_.tiers[origin.number].memory ? "memory" : "disk";
+  return lent_[origin.number].from == From::memory ? "memory" : "disk";
 }
 
 void Engine::end_read(uint64_t request, ReadEnd end) {
@@ -333,7 +372,7 @@ void Engine::end_read(uint64_t request, ReadEnd end) {
       ++stats_.source_samples;
     } else if (from_tier) {
       ahead_[pending.sample] = false;
-      if (!parts_.tiers[pending.origin.number].memory) {
+      if (lent_[pending.origin.number].from == From::disk) {
         std::lock_guard lock(mutex_);
         stats_.disk_bytes += parts_.plan->sizes()[pending.sample];
       }
@@ -355,8 +394,7 @@ void Engine::end_read(uint64_t request, ReadEnd end) {
 }
 
 bool Engine::lose_tier(uint32_t tier, const std::string& why) {
-  if (tier_lost_[tier]) return false;
-  tier_lost_[tier] = true;
+  if (std::exchange(lent_[tier].lost, true)) return false;
   std::lock_guard lock(mutex_);
   stats_.lost_tiers.push_back(why);
   return true;

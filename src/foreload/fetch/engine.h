@@ -37,9 +37,8 @@
 #include "foreload/policy/policy.h"
 #include "foreload/staging/staging.h"
 #include "foreload/stores/source.h"
-#include "foreload/tiers/disk_by_sample.h"
-#include "foreload/tiers/memory.h"
 #include "foreload/tiers/memory_view.h"
+#include "foreload/tiers/tier.h"
 
 namespace foreload {
 
@@ -67,18 +66,13 @@ struct Batch {
   std::array<uint64_t, kFroms> from_samples{};
 };
 
-// What a tier of the plan is made of: exactly one of the two.
-struct EngineTier {
-  std::unique_ptr<MemoryTier> memory;
-  std::unique_ptr<DiskTier> disk;  // its answers go to the inbox with the tier's number
-};
-
 struct EngineParts {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const DatasetIndex> index;
   std::shared_ptr<Inbox> inbox;
-  std::unique_ptr<Source> source;  // its answers go to the inbox
-  std::vector<EngineTier> tiers;   // by number in the plan
+  std::unique_ptr<Source> source;            // its answers go to the inbox
+  std::vector<std::shared_ptr<Tier>> tiers;  // by number in the plan
+  std::vector<Tier::Wanted> keep;            // of what each tier found; none: everything
   std::shared_ptr<Staging> staging;
   std::shared_ptr<Staging> decoded;            // memory of decoded batches; null: `staging`
   std::shared_ptr<const Transform> transform;  // null: samples are delivered as bytes
@@ -88,7 +82,8 @@ struct EngineParts {
   std::shared_ptr<PeerLink> peers;  // null: this rank is alone
   // Memory tiers of other ranks on this host, by rank, null where there is none; may be empty.
   std::vector<std::shared_ptr<const MemoryView>> neighbours;
-  unsigned hands = 1;
+  // Threads that copy and decode, for tiers too that have none; null: one.
+  std::unique_ptr<Hands> hands;
   std::shared_ptr<Trace> trace;  // may be null
 };
 
@@ -144,6 +139,7 @@ struct EngineStats {
   double decode_seconds = 0;  // of all threads together
   std::array<DecodedSizes, kSizeClasses> decoded_sizes{};
   std::vector<uint64_t> kept_bytes;     // of samples, by tier, now
+  uint64_t tier_overhead = 0;           // bytes of memory that finding them costs
   uint64_t skipped_samples = 0;         // of batches that next() gave
   std::vector<std::string> skipped;     // names of the first hundred
   std::vector<std::string> lost_tiers;  // and why
@@ -202,6 +198,7 @@ class Engine : private Driver {
     BatchPlace place;
     Origin origin;
     From from = From::source;
+    uint64_t tier_job = 0;    // id, where it is read from a tier
     uint64_t first_part = 0;  // id of its first part's read from the source; the others follow
     uint32_t parts = 0;
     uint32_t parts_left = 0;
@@ -211,6 +208,8 @@ class Engine : private Driver {
   };
 
   void loop();
+  // What is being kept when the engine ends is worth half a second: the next run finds it.
+  void finish_placing();
   RunTime now() const;
   void tell(const Event& event);
   void carry_out_all();
@@ -242,36 +241,33 @@ class Engine : private Driver {
   void carry(action::DropPeer& a) override;
 
   void handle(SourceAnswer& answer);
-  void handle(message::DiskAnswered& answered);
-  void handle(message::MemoryRead& read);
+  void handle(message::TierAnswered& answered);
+  void handle(message::NeighbourRead& read);
   void handle(message::Decoded& decoded);
   void handle(message::PeerMessage& message);
   void handle(message::PeerSent& sent);
-  void handle(message::ReadForPeer& read);
   void handle(Event& event);
   void handle(message::Stop&) { stopping_ = true; }
 
-  // What a disk was asked for: its answers carry the id.
-  struct DiskJob {
-    enum class Kind : uint8_t { read, write, serve } kind;
+  // What a tier was asked for: its answers carry the id.
+  struct TierJob {
+    enum class Kind : uint8_t { read, place, serve } kind;
     uint64_t number;  // request, sample, or serving
   };
-  // A sample that a tier reads for a peer, and the checksum that the tier compared it with.
-  struct Served {
-    std::shared_ptr<Slot> memory;
-    uint64_t checksum = 0;
-    std::span<std::byte> bytes() const { return memory->range(0); }
-  };
+  // A sample that a tier reads for a peer.
   struct Serving {
     uint32_t rank;
     uint64_t request;
     uint64_t sample;
     uint32_t tier;
-    std::shared_ptr<Served> served;
+    std::shared_ptr<Slot> memory;
   };
   using PushKey = std::pair<uint32_t, uint64_t>;  // rank and number of a push to this rank
 
-  uint64_t disk_job(DiskJob::Kind kind, uint64_t number);
+  CopyKey key_of(uint64_t sample);
+  uint64_t tier_job(uint32_t tier, TierJob::Kind kind, uint64_t number);
+  void end_tier_job(uint32_t tier, const TierAnswer& answer);
+  void end_serving(uint64_t number, const TierAnswer& answer);
   void place(uint32_t tier, uint64_t sample, std::span<const std::byte> bytes,
              std::shared_ptr<const void> keeper, bool for_peer);
   void read_neighbour(const action::Read& a, std::span<std::byte> into,
@@ -284,7 +280,7 @@ class Engine : private Driver {
   // Fresh memory for a place, because its own is too small or still written to.
   bool spill(OpenBatch& batch, uint32_t index, uint64_t size);
   std::span<std::byte> decoded_place(OpenBatch& batch, uint32_t index) const;
-  void flush_memory_reads();
+  void flush_reads();
   bool lose_tier(uint32_t tier, const std::string& why);
   std::string name_of_sample(uint64_t sample) const;
   void publish(uint64_t batch, Result<Batch> result);
@@ -306,8 +302,19 @@ class Engine : private Driver {
   std::unordered_map<uint64_t, Pending> pending_;        // by request
   std::unordered_map<uint64_t, uint64_t> source_reads_;  // id of a part's read -> request
   uint64_t next_source_read_ = 0;
-  std::unordered_map<uint64_t, DiskJob> disk_jobs_;  // by id
-  uint64_t next_disk_job_ = 1;
+  // A tier as this engine uses it.
+  struct Lent {
+    Tier::Borrower borrower;
+    From from;               // what statistics call it
+    std::vector<Get> reads;  // of this round
+    std::vector<Get> serves;
+    bool lost = false;
+  };
+  std::vector<Lent> lent_;                           // by tier
+  std::vector<Digest> contents_;                     // of samples, as far as they were asked for
+  std::unordered_map<uint64_t, TierJob> tier_jobs_;  // by id
+  uint64_t next_tier_job_ = 1;
+  uint64_t disk_jobs_ = 0;                         // of them
   std::unordered_map<uint64_t, Serving> serving_;  // by number
   uint64_t next_serving_ = 1;
   std::unordered_map<uint64_t, PeerLink::Payload> pushes_;  // to peers
@@ -317,17 +324,15 @@ class Engine : private Driver {
   std::unordered_map<uint64_t, std::shared_ptr<Slot>> arrived_;
   std::vector<bool> ahead_;  // samples whose next tier read counts as source
   std::unordered_map<uint64_t, std::string> last_error_;  // of samples being retried
-  struct MemoryJob {
-    MemoryTier* tier;  // null: neighbours' memory, one after the other
-    std::vector<std::pair<uint32_t, std::shared_ptr<const MemoryView>>> neighbours;
+  struct NeighbourJob {
+    std::vector<std::pair<uint32_t, std::shared_ptr<const MemoryView>>> neighbours;  // in turn
     uint64_t request;
-    uint64_t sample;
+    CopyKey key;
     std::span<std::byte> into;
     std::shared_ptr<const void> keeper;
   };
-  std::vector<MemoryJob> memory_reads_;  // of this round
-  std::vector<bool> tier_lost_;
-  std::vector<StageLoad> loads_;  // source, tiers, hands
+  std::vector<NeighbourJob> neighbour_reads_;  // of this round
+  std::vector<StageLoad> loads_;               // source, tiers, hands
   StageLoad disks_load_;
   StageLoad peers_load_;
   uint64_t asked_ = 0;  // of peers, not answered yet
@@ -346,8 +351,6 @@ class Engine : private Driver {
 
   std::optional<uint64_t> taken_;  // the consumer's: the batch next() gave last
 
-  // Ended in this order: hands first, then the loop's devices.
-  std::unique_ptr<Hands> hands_;
   std::unique_ptr<Hands> computing_;  // one thread for orders, so that copies do not wait for them
   std::thread thread_;
 };

@@ -50,6 +50,7 @@ class Hands {
   void decode(BatchPlace place, DecodeJob job);
   void serve(Job job);
   Load load() const;
+  unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
 
  private:
   // Work of one side, the own or that of peers.

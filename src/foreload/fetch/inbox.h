@@ -20,21 +20,21 @@
 #include "foreload/peers/wire.h"
 #include "foreload/policy/policy.h"
 #include "foreload/stores/source.h"
-#include "foreload/tiers/disk_by_sample.h"
-#include "foreload/tiers/memory.h"
+#include "foreload/tiers/checked_copy.h"
+#include "foreload/tiers/tier.h"
 
 namespace foreload {
 
 namespace message {
-struct DiskAnswered {
-  uint32_t disk;  // which of the engine's disks
-  uint64_t id;
-  DiskAnswer answer;
+struct TierAnswered {
+  uint32_t tier;
+  std::vector<TierAnswer> answers;
 };
-struct MemoryRead {
+// A sample was looked for in the memory of other ranks on this host; `neighbour` is the last one.
+struct NeighbourRead {
   uint64_t request;
   Copied copied;
-  std::optional<uint32_t> neighbour;  // whose memory it was read from, if not the own tier's
+  uint32_t neighbour;
 };
 // A sample was decoded; `apart` holds it where its size is its own. `error`: why it could not be.
 struct Decoded {
@@ -56,17 +56,12 @@ struct PeerMessage {
 struct PeerSent {
   uint64_t id;
 };
-// A sample was read from a tier for a peer.
-struct ReadForPeer {
-  uint64_t serving;
-  bool ok;
-};
 struct Stop {};
 }  // namespace message
 
-using Message = std::variant<SourceAnswer, message::DiskAnswered, message::MemoryRead,
-                             message::Decoded, message::PeerMessage, message::PeerSent,
-                             message::ReadForPeer, Event, message::Stop>;
+using Message =
+    std::variant<SourceAnswer, message::TierAnswered, message::NeighbourRead, message::Decoded,
+                 message::PeerMessage, message::PeerSent, Event, message::Stop>;
 
 class Inbox {
  public:

@@ -16,32 +16,19 @@ void Engine::carry(action::Serve& a) {
   serving = {a.rank, a.request, a.sample, a.tier, nullptr};
   const uint64_t size = parts_.plan->sizes()[a.sample];
   auto slot = parts_.staging->take(std::span(&size, 1));
-  if (!slot) {
-    message::ReadForPeer read{number, false};
-    return handle(read);
-  }
-  serving.served = std::make_shared<Served>(Served{std::move(*slot)});
-  const auto& served = serving.served;
-  EngineTier& tier = parts_.tiers[a.tier];
-  if (!tier.memory) {
-    tier.disk->read({disk_job(DiskJob::Kind::serve, number), a.sample, served->bytes().data(), size,
-                     served, true, &served->checksum});
-    return;
-  }
-  hands_->serve(
-      [inbox = parts_.inbox, memory = tier.memory.get(), number, sample = a.sample, served] {
-        const Copied copied = memory->get(sample, served->bytes(), &served->checksum);
-        inbox->post(message::ReadForPeer{number, copied == Copied::hit});
-      });
+  if (!slot) return end_serving(number, {});
+  serving.memory = std::move(*slot);
+  lent_[a.tier].serves.push_back({tier_job(a.tier, TierJob::Kind::serve, number), key_of(a.sample),
+                                  size, 0, serving.memory->range(0), serving.memory});
 }
 
-void Engine::handle(message::ReadForPeer& read) {
-  const auto found = serving_.find(read.serving);
+void Engine::end_serving(uint64_t number, const TierAnswer& answer) {
+  const auto found = serving_.find(number);
   const Serving& serving = found->second;
-  if (read.ok) {
-    parts_.peers->reply(serving.rank, serving.request, read.serving,
-                        {serving.served->bytes(), serving.served,
-                         parts_.index->sample_version(serving.sample), serving.served->checksum});
+  if (answer.end == TierEnd::done) {
+    parts_.peers->reply(serving.rank, serving.request, number,
+                        {serving.memory->range(0), serving.memory,
+                         parts_.index->sample_version(serving.sample), answer.checksum});
     return;  // the rest when it has left
   }
   const Serving done = std::move(found->second);
@@ -104,13 +91,13 @@ void Engine::carry(action::DropPeer& a) {
 
 void Engine::read_neighbour(const action::Read& a, std::span<std::byte> into,
                             std::shared_ptr<const void> keeper) {
-  MemoryJob job{nullptr, {}, a.request, a.sample, into, std::move(keeper)};
+  NeighbourJob job{{}, a.request, key_of(a.sample), into, std::move(keeper)};
   for (uint32_t rank = 0; rank < parts_.neighbours.size(); ++rank) {
     const bool wanted = a.from.number == kNoOwner || a.from.number == rank;
     if (wanted && parts_.neighbours[rank])
       job.neighbours.emplace_back(rank, parts_.neighbours[rank]);
   }
-  memory_reads_.push_back(std::move(job));
+  neighbour_reads_.push_back(std::move(job));
 }
 
 bool PeerStats::any() const {

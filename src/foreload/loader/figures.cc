@@ -36,7 +36,7 @@ EpochFigures lasting_figures(const LoaderSettings& settings, const EngineParts& 
   const Plan& plan = *parts.plan;
   EpochFigures figures;
   figures.cpus = available_cpus();
-  figures.decode_threads = parts.transform ? parts.hands : 0;
+  figures.decode_threads = parts.transform ? parts.hands->threads() : 0;
   figures.data_bytes = plan.sizes().total();
   const Capacities& capacities = plan.capacities();
   uint64_t in_memory = 0;

@@ -169,6 +169,7 @@ void Loader::seek(uint64_t epoch, uint64_t start) {
 LoaderStats Loader::stats() const {
   LoaderStats stats = stats_;
   stats.engine = engine_->stats();
+  stats.memory_overhead = stats.engine.tier_overhead;
   {
     const std::lock_guard lock(run_mutex_);
     stats.figures.seconds = run_.seconds;

@@ -31,7 +31,7 @@
 #include "foreload/metrics/trace.h"
 #include "foreload/plan/plan.h"
 #include "foreload/stores/store.h"
-#include "foreload/tiers/disk_by_sample.h"
+#include "foreload/tiers/disk.h"
 #include "foreload/verdict/verdict.h"
 
 namespace foreload {

@@ -51,7 +51,7 @@ Result<Neighbours> find_neighbours(const JoinSettings& join, uint32_t rank, uint
   return neighbours;
 }
 
-SharedTiers::SharedTiers(const Neighbours& neighbours, uint32_t rank, const MemoryTier& own,
+SharedTiers::SharedTiers(const Neighbours& neighbours, uint32_t rank, int memory,
                          SharedMemory::Gone gone) {
   auto shared = SharedMemory::open(neighbours.job, rank, std::move(gone));
   if (!shared) {
@@ -59,14 +59,13 @@ SharedTiers::SharedTiers(const Neighbours& neighbours, uint32_t rank, const Memo
     return;
   }
   shared_ = std::move(*shared);
-  if (own.memory() < 0) return;  // nothing to give, but something to take
-  if (auto published = shared_->publish(own.memory()); !published)
+  if (memory < 0) return;  // nothing to give, but something to take
+  if (auto published = shared_->publish(memory); !published)
     warnings_.push_back(published.error().message);
 }
 
 std::vector<std::shared_ptr<const MemoryView>> SharedTiers::fetch(
-    const Neighbours& neighbours, uint32_t ranks, uint64_t samples, const Digest& plan,
-    std::chrono::milliseconds timeout) {
+    const Neighbours& neighbours, uint32_t ranks, std::chrono::milliseconds timeout) {
   std::vector<std::shared_ptr<const MemoryView>> views(ranks);
   if (!shared_) return views;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
@@ -83,7 +82,7 @@ std::vector<std::shared_ptr<const MemoryView>> SharedTiers::fetch(
       warnings_.push_back(memory.error().message);
       continue;
     }
-    auto view = MemoryView::map(memory->get(), samples, plan);
+    auto view = MemoryView::map(memory->get());
     if (view)
       views[rank] = std::move(*view);
     else

@@ -13,11 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "foreload/base/hash.h"
 #include "foreload/base/result.h"
 #include "foreload/loader/joining.h"
 #include "foreload/peers/shared_memory.h"
-#include "foreload/tiers/memory.h"
 #include "foreload/tiers/memory_view.h"
 
 namespace foreload {
@@ -36,15 +34,14 @@ Result<Neighbours> find_neighbours(const JoinSettings& join, uint32_t rank, uint
 
 class SharedTiers {
  public:
-  // Lets the neighbours have this rank's memory tier. `gone` hears of neighbours that have ended,
-  // at once, after fetch().
-  SharedTiers(const Neighbours& neighbours, uint32_t rank, const MemoryTier& own,
+  // Lets the neighbours have this rank's memory (MemoryCopies::memory(); -1: it has none). `gone`
+  // hears of neighbours that have ended, at once, after fetch().
+  SharedTiers(const Neighbours& neighbours, uint32_t rank, int memory,
               SharedMemory::Gone gone = {});
 
   // Their memory, by rank of `ranks`, null where there is none. Waits for those that have not
   // published theirs yet.
   std::vector<std::shared_ptr<const MemoryView>> fetch(const Neighbours& neighbours, uint32_t ranks,
-                                                       uint64_t samples, const Digest& plan,
                                                        std::chrono::milliseconds timeout);
   // See SharedMemory.
   bool has_left(uint32_t rank) const { return shared_ && shared_->has_left(rank); }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,6 +20,7 @@
 #include "foreload/loader/memory_need.h"
 #include "foreload/loader/settling.h"
 #include "foreload/loader/starting_point.h"
+#include "foreload/tiers/memory.h"
 #include "foreload/tiers/memory_limit.h"
 
 namespace foreload {
@@ -62,7 +65,8 @@ Result<void> check_sizes(const DatasetIndex& index) {
   return {};
 }
 
-Job job_of(const LoaderSettings& settings, const Sizes& sizes) {
+Job job_of(const LoaderSettings& settings, const Sizes& sizes,
+           const std::vector<std::shared_ptr<Tier>>& tiers) {
   Job job;
   job.order = settings.order;
   job.seed = settings.seed;
@@ -72,24 +76,28 @@ Job job_of(const LoaderSettings& settings, const Sizes& sizes) {
   job.batching = settings.batching;
   job.first_epoch = settings.first_epoch;
   job.start = settings.start;
-  // Memory first, then disks, which are sorted by now.
-  std::vector<PlannedTier> tiers{{"memory", settings.memory, 1e12}};
-  double speed = 1e9;
-  for (const DiskBudget& disk : settings.disks)
-    tiers.push_back({"disk", disk_payload(disk.bytes, sizes.mean()), speed /= 2});
-  job.tiers = {tiers};
+  // The fastest first.
+  double speed = 1e12;
+  std::vector<PlannedTier> planned;
+  for (const auto& tier : tiers) {
+    planned.push_back({std::string(tier->kind()), tier->capacity(sizes.mean()), speed});
+    speed /= 2;
+  }
+  job.tiers = {planned};
   return job;
 }
 
-// What disks found that is still what the index says, as copies of this rank.
-std::vector<Held> held_on(const std::vector<EngineTier>& tiers, const DatasetIndex& index,
-                          uint32_t rank) {
+// What tiers found of this data set, as copies of this rank.
+std::vector<Held> held_on(const std::vector<std::shared_ptr<Tier>>& tiers,
+                          const DatasetIndex& index, uint32_t rank) {
   std::vector<Held> held;
-  for (uint32_t tier = 1; tier < tiers.size(); ++tier) {
-    for (const DiskEntry& entry : tiers[tier].disk->found()) {
-      if (entry.sample < index.samples() && entry.version == index.sample_version(entry.sample) &&
-          entry.size == index.sample_size(entry.sample))
-        held.push_back({entry.sample, rank, tier});
+  for (uint32_t tier = 0; tier < tiers.size(); ++tier) {
+    std::unordered_map<CopyKey, uint64_t, CopyKeyHash> sizes;
+    for (const FoundCopy& copy : tiers[tier]->found()) sizes.emplace(copy.key, copy.size);
+    for (uint64_t sample = 0; !sizes.empty() && sample < index.samples(); ++sample) {
+      const auto found = sizes.find({index.content(sample), 0});
+      if (found != sizes.end() && found->second == index.sample_size(sample))
+        held.push_back({sample, rank, tier});
     }
   }
   return held;
@@ -109,9 +117,10 @@ Result<void> join_facts(const LoaderSettings& settings, const DatasetIndex& inde
   for (const RankFacts& facts : all) {
     std::vector<PlannedTier> tiers;
     for (size_t i = 0; i < facts.tiers.size(); ++i) {
-      const bool memory = i == 0;
-      tiers.push_back({memory ? "memory" : "disk", facts.tiers[i],
-                       i < like.size() ? like[i].speed : like.back().speed / 2});
+      // Of those that this rank has not, the last is a disk too.
+      PlannedTier tier = i < like.size() ? like[i] : PlannedTier{"disk", 0, like.back().speed / 2};
+      tier.capacity = facts.tiers[i];
+      tiers.push_back(std::move(tier));
     }
     job.tiers.push_back(std::move(tiers));
     job.held.insert(job.held.end(), facts.held.begin(), facts.held.end());
@@ -165,8 +174,8 @@ class Opening {
   Result<OpenedRank> run() {
     FORELOAD_CHECK(find_samples());
     FORELOAD_CHECK(open_disks());
-    FORELOAD_CHECK(make_plan());
     FORELOAD_CHECK(open_memory());
+    FORELOAD_CHECK(make_plan());
     keep_what_is_planned();
     FORELOAD_CHECK(open_source());
     make_room();
@@ -178,8 +187,8 @@ class Opening {
  private:
   Result<void> find_samples();
   Result<void> open_disks();
-  Result<void> make_plan();
   Result<void> open_memory();
+  Result<void> make_plan();
   void keep_what_is_planned();
   Result<void> open_source();
   void make_room();
@@ -199,6 +208,7 @@ class Opening {
   std::optional<Sizes> sizes_;          // until they are the plan's
   std::vector<Held> held_;              // by this rank
   Neighbours neighbours_;
+  int memory_ = -1;  // that this rank shares with them
   std::unique_ptr<SharedTiers> shared_;
   EngineParts parts_;
 };
@@ -235,22 +245,16 @@ Result<void> Opening::open_disks() {
     const auto tier = static_cast<uint32_t>(parts_.tiers.size());
     DiskBudget& budget = settings_.disks[tier - 1];
     TierStart& start = stats_.start.tiers[tier];
-    SampleDiskSettings disk;
+    DiskSettings disk;
     disk.folder = budget.folder;
     disk.budget = budget.bytes;
     disk.reserve = needed;
-    disk.fingerprint = index().fingerprint();
     disk.member = settings_.rank + settings_.ranks * settings_.lane;
     disk.members = settings_.ranks * settings_.lanes;
     disk.operations = disk_operations_;
     disk.queue_bytes = UINT64_MAX;  // the policy bounds what is on its way
     DiskSharing sharing;
-    FORELOAD_TRY(auto opened, DiskTier::open(
-                                  std::move(disk),
-                                  [inbox = parts_.inbox, tier](uint64_t id, DiskAnswer answer) {
-                                    inbox->post(message::DiskAnswered{tier, id, answer});
-                                  },
-                                  &sharing));
+    FORELOAD_TRY(auto opened, open_disk(std::move(disk), &sharing));
     if (sharing.outdated > 0) {
       stats_.start.warnings.push_back(
           fmt::format("the disk cache {} held {} in an earlier format; they were removed",
@@ -265,56 +269,63 @@ Result<void> Opening::open_disks() {
     }
     budget.bytes = start.bytes = sharing.budget;
     start.others = std::move(sharing.others);
-    parts_.tiers.emplace_back().disk = std::move(opened);
+    parts_.tiers.push_back(std::move(opened));
   }
   return {};
 }
 
 Result<void> Opening::make_plan() {
   const auto begin = Clock::now();
-  Job job = job_of(settings_, *sizes_);
+  Job job = job_of(settings_, *sizes_, parts_.tiers);
   held_ = held_on(parts_.tiers, index(), settings_.rank);
   job.held = held_;
-  if (settings_.join) {
-    FORELOAD_CHECK(join_facts(settings_, index(), job));
-    FORELOAD_TRY(neighbours_, find_neighbours(*settings_.join, settings_.rank, settings_.ranks,
-                                              settings_.host, settings_.memory > 0));
-  }
+  if (settings_.join) FORELOAD_CHECK(join_facts(settings_, index(), job));
   FORELOAD_TRY(Plan plan, Plan::make(job, *std::exchange(sizes_, std::nullopt)));
   parts_.plan = std::make_shared<const Plan>(std::move(plan));
   stats_.plan_seconds = seconds_since(begin);
   return {};
 }
 
+// With the threads that copy to it and from it.
 Result<void> Opening::open_memory() {
-  std::vector<ArenaPlace> places;
-  for (const Owned& owned : plan().placement().owned_by(settings_.rank, plan().sizes())) {
-    if (owned.tier == 0)
-      places.push_back({owned.sample, owned.offset, plan().sizes()[owned.sample]});
+  if (settings_.join) {
+    FORELOAD_TRY(neighbours_, find_neighbours(*settings_.join, settings_.rank, settings_.ranks,
+                                              settings_.host, settings_.memory > 0));
   }
-  const bool shares = !neighbours_.ranks.empty() && settings_.memory > 0;
-  FORELOAD_TRY(parts_.tiers[0].memory,
-               MemoryTier::create(index().samples(), settings_.memory, places,
-                                  shares ? std::optional(plan().digest()) : std::nullopt));
-  stats_.memory_overhead = parts_.tiers[0].memory->overhead();
+  const unsigned cpus = available_cpus();
+  parts_.hands = std::make_unique<Hands>(settings_.hands != 0  ? settings_.hands
+                                         : settings_.transform ? cpus
+                                                               : std::min(4u, cpus));
+  MemorySettings memory;
+  memory.copies = {settings_.memory, !neighbours_.ranks.empty() && settings_.memory > 0,
+                   sizes_->mean(), index().samples()};
+  memory.run = [hands = parts_.hands.get()](Traffic traffic, std::function<void()> job) {
+    if (traffic == Traffic::peer)
+      hands->serve(std::move(job));
+    else
+      hands->copy(std::move(job));
+  };
+  FORELOAD_TRY(const auto tier, foreload::open_memory(std::move(memory)));
+  memory_ = tier->copies().memory();
+  parts_.tiers[0] = tier;
   return {};
 }
 
-// Counts what the disks hold of it, and lets them forget the rest.
+// Counts what tiers hold of it, and lets them forget the rest.
 void Opening::keep_what_is_planned() {
   std::vector<bool> counted(index().samples());
+  std::vector<std::unordered_set<CopyKey, CopyKeyHash>> kept(parts_.tiers.size());
   for (const Held& copy : held_) {
-    if (!keeps_on(plan(), settings_, copy.sample, copy.tier) || counted[copy.sample]) continue;
+    if (!keeps_on(plan(), settings_, copy.sample, copy.tier)) continue;
+    kept[copy.tier].insert({index().content(copy.sample), 0});
+    if (counted[copy.sample]) continue;
     counted[copy.sample] = true;
     ++stats_.held_samples;
     stats_.held_bytes += plan().sizes()[copy.sample];
   }
-  for (uint32_t tier = 1; tier < parts_.tiers.size(); ++tier) {
-    parts_.tiers[tier].disk->keep([&](uint64_t sample, uint64_t version) {
-      return sample < index().samples() && keeps_on(plan(), settings_, sample, tier) &&
-             version == index().sample_version(sample);
-    });
-  }
+  for (auto& keys : kept)
+    parts_.keep.emplace_back(
+        [keys = std::move(keys)](const CopyKey& key) { return keys.contains(key); });
   parts_.held = std::move(held_);
 }
 
@@ -342,7 +353,7 @@ Result<void> Opening::open_source() {
   return {};
 }
 
-// Memory for batches, and threads that fill them.
+// Memory for batches.
 void Opening::make_room() {
   parts_.staging = Staging::create(settings_.staging);
   // Whoever gives the memory also keeps it for reuse: a copy to a device may read a batch that
@@ -350,16 +361,12 @@ void Opening::make_room() {
   if (settings_.decoded_memory) parts_.decoded = Staging::create(0, settings_.decoded_memory());
   parts_.transform = settings_.transform;
   parts_.transform_seed = settings_.seed;
-  const unsigned cpus = available_cpus();
-  parts_.hands = settings_.hands != 0  ? settings_.hands
-                 : settings_.transform ? cpus
-                                       : std::min(4u, cpus);
   parts_.trace = settings_.trace;
 }
 
 Result<void> Opening::join_ranks() {
   if (!neighbours_.ranks.empty())
-    shared_ = std::make_unique<SharedTiers>(neighbours_, settings_.rank, *parts_.tiers[0].memory,
+    shared_ = std::make_unique<SharedTiers>(neighbours_, settings_.rank, memory_,
                                             [inbox = parts_.inbox](uint32_t rank, bool in_order) {
                                               inbox->post(Event{event::PeerDown{rank, in_order}});
                                             });
@@ -367,8 +374,7 @@ Result<void> Opening::join_ranks() {
   FORELOAD_CHECK(agree_on_plan(*settings_.join, settings_.rank, settings_.ranks, plan().digest()));
   if (shared_) {
     // All have published before they agreed.
-    parts_.neighbours = shared_->fetch(neighbours_, settings_.ranks, index().samples(),
-                                       plan().digest(), kNeighbourPatience);
+    parts_.neighbours = shared_->fetch(neighbours_, settings_.ranks, kNeighbourPatience);
     for (const std::string& warning : shared_->warnings()) stats_.start.warnings.push_back(warning);
   }
   parts_.peers = std::make_shared<PeerLink>(

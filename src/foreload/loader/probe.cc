@@ -21,7 +21,7 @@
 #include "foreload/base/random.h"
 #include "foreload/formats/format.h"
 #include "foreload/loader/probe_level.h"
-#include "foreload/tiers/memory.h"
+#include "foreload/tiers/memory_copies.h"
 #include "foreload/tiers/memory_limit.h"
 
 namespace foreload {
@@ -92,17 +92,13 @@ using namespace probing;
 Result<double> filling_rate(bool shared, Seconds time) {
   constexpr uint64_t kMost = uint64_t{256} << 20;
   const uint64_t blocks = std::max<uint64_t>(1, std::min(kMost, memory_limit().bytes / 8) / kBlock);
-  std::vector<ArenaPlace> places;
-  for (uint64_t i = 0; i < blocks; ++i) places.push_back({i, i * kBlock, kBlock});
-  FORELOAD_TRY(const auto tier,
-               MemoryTier::create(blocks, blocks * kBlock, places,
-                                  shared ? std::optional(Digest()) : std::nullopt));
+  FORELOAD_TRY(const auto copies, MemoryCopies::create({blocks * kBlock, shared, kBlock}));
   const std::vector<std::byte> block(kBlock, std::byte{1});
   const auto begin = Clock::now();
   Seconds took{};
   for (uint64_t i = 0; i < blocks && took < time; ++i, took = Clock::now() - begin)
-    tier->put(i, block, checksum64(block));
-  return static_cast<double>(tier->used()) / std::max(took.count(), 1e-9);
+    copies->put({{i, i}}, block, checksum64(block), 0);
+  return static_cast<double>(copies->payload()) / std::max(took.count(), 1e-9);
 }
 
 }  // namespace

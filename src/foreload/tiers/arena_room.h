@@ -15,13 +15,13 @@
 #include <memory>
 #include <vector>
 
-#include "foreload/tiers/copies_layout.h"
+#include "foreload/tiers/memory_layout.h"
 
 namespace foreload {
 
 class ArenaRoom {
  public:
-  using Run = copies_layout::Run;
+  using Run = memory_layout::Run;
 
   // REQUIRES: `unit` is at least 16.
   ArenaRoom(std::byte* arena, uint64_t unit, uint32_t units);

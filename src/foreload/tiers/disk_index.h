@@ -16,7 +16,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "foreload/base/random.h"
 #include "foreload/metrics/operations.h"
 #include "foreload/tiers/descriptor.h"
 #include "foreload/tiers/segment_format.h"
@@ -48,10 +47,6 @@ struct RecordPlace {
   bool same_place(const RecordPlace& other) const {
     return segment == other.segment && record.offset == other.record.offset;
   }
-};
-
-struct CopyKeyHash {
-  size_t operator()(const CopyKey& key) const { return key.content.low ^ mix64(key.form); }
 };
 
 class DiskIndex {

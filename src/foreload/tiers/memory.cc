@@ -1,361 +1,289 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/tiers/memory.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
 #include <cassert>
-#include <cerrno>
-#include <cstring>
-#include <limits>
-#include <system_error>
-#include <thread>
+#include <condition_variable>
+#include <iterator>
+#include <list>
+#include <map>
+#include <mutex>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "foreload/base/bytes.h"
-#include "foreload/tiers/memory_limit.h"
+#include "foreload/tiers/traffic_queue.h"
 
 namespace foreload {
 namespace {
 
-using namespace memory_layout;
-
-constexpr uint64_t kMostSamples = std::numeric_limits<uint32_t>::max();
-// Below this an arena fits a few huge pages at most, and half of the last one would be wasted.
-constexpr uint64_t kHugePagesFrom = uint64_t{64} << 20;
-
-using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;  // begin and end
-
-// The ranges that places take, in ascending order.
-Result<Ranges> check_places(uint64_t samples, uint64_t budget, std::span<const ArenaPlace> places) {
-  if (samples >= kMostSamples) {
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("cannot keep a data set of {} samples in memory: at most {} are possible; "
-                    "set the memory budget to 0",
-                    format_count(samples), format_count(kMostSamples - 1)));
-  }
-  Ranges ranges;
-  ranges.reserve(places.size());
-  for (size_t i = 0; i < places.size(); ++i) {
-    const ArenaPlace& place = places[i];
-    const char* wrong = nullptr;
-    if (place.sample >= samples) wrong = "is not in the data set";
-    if (i > 0 && place.sample <= places[i - 1].sample) wrong = "is out of order";
-    if (place.offset > budget || place.size > budget - place.offset)
-      wrong = "ends outside of the tier";
-    if (wrong != nullptr) {
-      return fail(ErrorKind::invalid,
-                  fmt::format("cannot place sample {} at {} ({} bytes) in a memory tier of {}: it "
-                              "{}; make the plan again",
-                              place.sample, place.offset, place.size, format_bytes(budget), wrong));
-    }
-    if (place.size > 0) ranges.emplace_back(place.offset, place.offset + place.size);
-  }
-  std::sort(ranges.begin(), ranges.end());
-  for (size_t i = 1; i < ranges.size(); ++i) {
-    if (ranges[i].first >= ranges[i - 1].second) continue;
-    return fail(ErrorKind::invalid,
-                fmt::format("cannot place two samples at {} in a memory tier of {}: they overlap; "
-                            "make the plan again",
-                            ranges[i].first, format_bytes(budget)));
-  }
-  return ranges;
-}
-
-Result<void> check_budget(uint64_t budget) {
-  const MemoryLimit limit = memory_limit();
-  if (budget <= limit.bytes) return {};
-  return fail(ErrorKind::invalid,
-              fmt::format("cannot use a memory budget of {}: {} is {}; lower the memory budget, or "
-                          "give the job more memory",
-                          format_bytes(budget), limit.who, format_bytes(limit.bytes)));
-}
-
-// What is left of [0, budget) between them: offset -> bytes.
-std::map<uint64_t, uint64_t> gaps_between(const Ranges& ranges, uint64_t budget) {
-  std::map<uint64_t, uint64_t> gaps;
-  uint64_t end = 0;
-  for (const auto& [from, to] : ranges) {
-    if (from > end) gaps.emplace(end, from - end);
-    end = to;
-  }
-  if (budget > end) gaps.emplace(end, budget - end);
-  return gaps;
-}
-
-tl::unexpected<Error> refused(uint64_t budget, int error) {
-  return fail(ErrorKind::invalid,
-              fmt::format("cannot get a memory budget of {} from the system: {}; lower the memory "
-                          "budget",
-                          format_bytes(budget), std::generic_category().message(error)));
-}
+// Several, so that passing a job on costs little; few, so that all threads have something to do.
+constexpr size_t kRequestsPerJob = 16;
 
 }  // namespace
 
-Result<std::unique_ptr<MemoryTier>> MemoryTier::create(uint64_t samples, uint64_t budget,
-                                                       std::span<const ArenaPlace> places,
-                                                       const std::optional<Digest>& shared) {
-  FORELOAD_TRY(const Ranges ranges, check_places(samples, budget, places));
-  FORELOAD_CHECK(check_budget(budget));
-  std::unique_ptr<MemoryTier> tier(new MemoryTier());
-  tier->budget_ = budget;
-  tier->samples_ = samples;
-  tier->free_ = gaps_between(ranges, budget);
-  tier->own_places_ = static_cast<uint32_t>(places.size());
-  // Entries cost nothing before they are used.
-  tier->entry_count_ = tier->free_.empty() ? tier->own_places_ : static_cast<uint32_t>(samples);
-  tier->entries_used_ = tier->own_places_;
-  const Layout layout = layout_of(samples, tier->entry_count_);
-  FORELOAD_CHECK(tier->map(layout.arena + budget, shared.has_value()));
-  tier->places_ = reinterpret_cast<Place*>(tier->memory_ + layout.places);
-  tier->entries_ = reinterpret_cast<Entry*>(tier->memory_ + layout.entries);
-  tier->arena_ = tier->memory_ + layout.arena;
-  // Fewer page faults and TLB misses; a system without huge pages says no, which is fine.
-  if (budget >= kHugePagesFrom) ::madvise(tier->arena_, budget, MADV_HUGEPAGE);
-  const Digest plan = shared.value_or(Digest());
-  const Header header{kMagic,  kVersion,           0,     plan.high, plan.low,
-                      samples, tier->entry_count_, budget};
-  std::memcpy(tier->memory_, &header, sizeof header);
-  for (uint32_t i = 0; i < places.size(); ++i) {
-    Entry& entry = tier->entries_[i];
-    entry.sample = places[i].sample;
-    entry.offset = places[i].offset;
-    entry.size = places[i].size;
-    tier->places_[places[i].sample] = i + 1;
-  }
-  return tier;
-}
+// What waits and who waits for it. Any thread.
+class MemoryTier::Work {
+ public:
+  struct Lent {
+    Answered answered;
+    MemoryCopies::Who bit = 0;
+    unsigned running = 0;  // jobs
+  };
+  struct Job {
+    std::shared_ptr<Lent> lent;
+    std::vector<Get> gets;
+    std::vector<Put> puts;
+    std::vector<TierAnswer> answers;  // that are known before it begins: what was cancelled
+    std::vector<CopyKey> dropped;     // while it ran
 
-Result<void> MemoryTier::map(uint64_t bytes, bool shared) {
-  if (shared) {
-    memory_fd_ = ::memfd_create("foreload-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (memory_fd_ < 0 || ::ftruncate(memory_fd_, static_cast<off_t>(bytes)) != 0)
-      return refused(budget_, errno);
+    size_t size() const { return gets.size() + puts.size() + answers.size(); }
+  };
+
+  explicit Work(std::shared_ptr<MemoryCopies> copies) : copies_(std::move(copies)) {}
+
+  Borrower lend(Answered answered) {
+    const std::scoped_lock lock(mutex_);
+    MemoryCopies::Who taken = 0;
+    for (const auto& [number, lent] : borrowers_) taken |= lent->bit;
+    assert(~taken != 0);
+    const MemoryCopies::Who bit = MemoryCopies::Who{1} << std::countr_one(taken);
+    borrowers_[++last_borrower_] = std::make_shared<Lent>(Lent{std::move(answered), bit, 0});
+    copies_->want_all(bit);
+    return last_borrower_;
   }
-  const int kind = shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-  void* memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kind | MAP_NORESERVE, memory_fd_, 0);
-  if (memory == MAP_FAILED) return refused(budget_, errno);
-  memory_ = static_cast<std::byte*>(memory);
-  bytes_ = bytes;
-  return {};
-}
+
+  void give_back(Borrower borrower) {
+    std::unique_lock lock(mutex_);
+    const std::shared_ptr<Lent> lent = borrowers_.at(borrower);
+    end(lock, [&](const Job& job) { return job.lent == lent; }, [&] { return lent->running == 0; });
+    copies_->want(lent->bit, {});
+    borrowers_.erase(borrower);
+  }
+  // Of the tier.
+  void end() {
+    std::unique_lock lock(mutex_);
+    end(lock, [](const Job&) { return true; }, [&] { return running_.empty(); });
+  }
+
+  MemoryCopies::Who bit_of(Borrower borrower) const {
+    const std::scoped_lock lock(mutex_);
+    return borrowers_.at(borrower)->bit;
+  }
+
+  void push(Borrower borrower, Traffic traffic, uint64_t cost, Job job) {
+    const std::scoped_lock lock(mutex_);
+    job.lent = borrowers_.at(borrower);
+    puts_waiting_ += job.puts.size();
+    queue_.push(traffic, cost, std::move(job));
+  }
+
+  // Does the job that is due. There may be none: it was cancelled, or somebody else did it.
+  void do_one() {
+    std::unique_lock lock(mutex_);
+    std::optional<Job> popped = queue_.pop();
+    if (!popped) return;
+    puts_waiting_ -= popped->puts.size();
+    run(lock, std::move(*popped));
+  }
+
+  void cancel(Borrower borrower, uint64_t id) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = borrowers_.find(borrower);
+    if (found == borrowers_.end()) return;
+    queue_.cancel([&](Job& job) {
+      if (job.lent != found->second) return false;
+      const auto same = [&](const auto& request) { return request.id == id; };
+      take_out(job, job.gets, same);
+      puts_waiting_ -= take_out(job, job.puts, same);
+      return false;  // it answers when it is due
+    });
+  }
+
+  void drop(const CopyKey& key) {
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto same = [&](const Put& put) { return put.key == key; };
+      if (puts_waiting_ > 0)
+        queue_.cancel([&](Job& job) {
+          puts_waiting_ -= take_out(job, job.puts, same);
+          return false;
+        });
+      for (Job& job : running_)
+        if (std::any_of(job.puts.begin(), job.puts.end(), same)) job.dropped.push_back(key);
+    }
+    copies_->drop(key);
+  }
+
+  uint64_t count_of(TierEnd how, bool puts) const {
+    return ends_[puts][static_cast<size_t>(how)].load(std::memory_order_relaxed);
+  }
+
+ private:
+  // Makes requests of a job cancelled ones; how many.
+  template <class Request, class Which>
+  static size_t take_out(Job& job, std::vector<Request>& requests, Which which) {
+    return std::erase_if(requests, [&](const Request& request) {
+      if (!which(request)) return false;
+      job.answers.push_back({request.id, TierEnd::cancelled, 0});
+      return true;
+    });
+  }
+
+  // Cancels what waits and is `theirs`, until nothing does and `idle` says that nothing runs. An
+  // answer may ask for more, which is cancelled too.
+  template <class Theirs, class Idle>
+  void end(std::unique_lock<std::mutex>& lock, Theirs theirs, Idle idle) {
+    while (true) {
+      std::vector<Job> jobs;
+      queue_.cancel([&](Job& job) {
+        if (!theirs(job)) return false;
+        puts_waiting_ -= job.puts.size();
+        jobs.push_back(std::move(job));
+        return true;
+      });
+      const auto all = [](const auto&) { return true; };
+      for (Job& job : jobs) {
+        take_out(job, job.gets, all);
+        take_out(job, job.puts, all);
+        run(lock, std::move(job));
+      }
+      if (!jobs.empty()) continue;
+      if (idle()) return;
+      left_.wait(lock);
+    }
+  }
+
+  // REQUIRES: the lock is held; it is again afterwards.
+  void run(std::unique_lock<std::mutex>& lock, Job taken) {
+    running_.push_front(std::move(taken));
+    const auto job = running_.begin();
+    ++job->lent->running;
+    lock.unlock();
+    std::vector<TierAnswer> answers = std::move(job->answers);
+    answers.reserve(answers.size() + job->size());
+    for (const Get& get : job->gets) answers.push_back(answer_to(get));
+    for (const Put& put : job->puts) answers.push_back(answer_to(put, job->lent->bit));
+    if (!job->puts.empty()) forget_dropped(*job);
+    job->gets.clear();  // with their keepers
+    job->lent->answered(answers);
+    lock.lock();
+    --job->lent->running;
+    running_.erase(job);
+    left_.notify_all();
+  }
+
+  void forget_dropped(Job& job) {
+    std::vector<CopyKey> dropped;
+    {
+      const std::scoped_lock lock(mutex_);
+      job.puts.clear();
+      dropped.swap(job.dropped);
+    }
+    for (const CopyKey& key : dropped) copies_->drop(key);
+  }
+
+  TierAnswer answer_to(const Get& get) {
+    uint64_t checksum = 0;
+    const Copied copied = copies_->get(get.key, get.size, get.offset, get.into, checksum);
+    const TierEnd how = copied == Copied::hit    ? TierEnd::done
+                        : copied == Copied::miss ? TierEnd::miss
+                                                 : TierEnd::corrupt;
+    count(how, false);
+    return {get.id, how, how == TierEnd::done ? checksum : 0};
+  }
+  TierAnswer answer_to(const Put& put, MemoryCopies::Who who) {
+    const bool done = copies_->put(put.key, put.from, put.checksum, who);
+    const TierEnd how = done ? TierEnd::done : TierEnd::full;
+    count(how, true);
+    return {put.id, how, 0};
+  }
+  void count(TierEnd how, bool put) {
+    ends_[put][static_cast<size_t>(how)].fetch_add(1, std::memory_order_relaxed);
+  }
+
+  const std::shared_ptr<MemoryCopies> copies_;
+  std::array<std::array<std::atomic<uint64_t>, 6>, 2> ends_{};  // of gets and puts, by TierEnd
+
+  mutable std::mutex mutex_;  // guards the rest
+  std::map<Borrower, std::shared_ptr<Lent>> borrowers_;
+  Borrower last_borrower_ = 0;
+  TrafficQueue<Job> queue_;
+  size_t puts_waiting_ = 0;
+  std::list<Job> running_;
+  std::condition_variable left_;  // a job has ended
+};
+
+MemoryTier::MemoryTier(std::shared_ptr<MemoryCopies> copies, MemorySettings settings)
+    : copies_(std::move(copies)),
+      settings_(std::move(settings)),
+      work_(std::make_shared<Work>(copies_)) {}
 
 MemoryTier::~MemoryTier() {
-  if (memory_ != nullptr) ::munmap(memory_, bytes_);
-  if (memory_fd_ >= 0) ::close(memory_fd_);
+  work_->end();
 }
 
-MemoryTier::Entry* MemoryTier::find(uint64_t sample) const {
-  if (sample >= samples_) return nullptr;
-  const uint32_t place = places_[sample].load(std::memory_order_acquire);
-  return place == 0 ? nullptr : &entries_[place - 1];
+Tier::Borrower MemoryTier::lend(Answered answered) {
+  return work_->lend(std::move(answered));
 }
 
-bool MemoryTier::has_own_place(const Entry& entry) const {
-  return &entry < entries_ + own_places_;
+void MemoryTier::give_back(Borrower borrower) {
+  work_->give_back(borrower);
 }
 
-bool MemoryTier::owns(uint64_t sample) const {
-  const Entry* entry = find(sample);
-  return entry != nullptr && has_own_place(*entry);
+void MemoryTier::keep(Borrower borrower, const Wanted& wanted) {
+  copies_->want(work_->bit_of(borrower), wanted);
 }
 
-bool MemoryTier::holds(uint64_t sample) const {
-  const Entry* entry = find(sample);
-  return entry != nullptr && state_of(entry->word.load(std::memory_order_acquire)) == kFull &&
-         entry->sample.load(std::memory_order_relaxed) == sample;
-}
-
-bool MemoryTier::begin_filling(Entry& entry) {
-  uint64_t word = entry.word.load(std::memory_order_relaxed);
-  while (true) {
-    if (state_of(word) == kFilling || state_of(word) == kFull) return false;
-    if (state_of(word) == kDropped) {  // for the length of a copy
-      std::this_thread::yield();
-      word = entry.word.load(std::memory_order_relaxed);
-      continue;
+template <class Request>
+void MemoryTier::submit_in_jobs(Borrower borrower, std::span<Request> requests, Traffic traffic) {
+  for (size_t first = 0; first < requests.size(); first += kRequestsPerJob) {
+    const auto some = requests.subspan(first, std::min(kRequestsPerJob, requests.size() - first));
+    Work::Job job;
+    uint64_t cost = 0;
+    if constexpr (std::is_same_v<Request, Get>) {
+      for (const Get& get : some) cost += get.into.size();
+      job.gets.assign(std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+    } else {
+      for (const Put& put : some) cost += put.from.size();
+      job.puts.assign(std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
     }
-    // Acquire pairs with the release of readers that have left: their loads come before our stores.
-    if (entry.word.compare_exchange_weak(word, without_readers(word) + kGeneration + kFilling,
-                                         std::memory_order_acquire, std::memory_order_relaxed))
-      break;
+    work_->push(borrower, traffic, cost, std::move(job));
+    settings_.run(traffic, [work = work_] { work->do_one(); });
   }
-  // Whoever maps this memory and sees any of the new bytes sees the new word too.
-  fence(std::memory_order_release);
-  return true;
 }
 
-void MemoryTier::fill(Entry& entry, std::span<const std::byte> bytes, uint64_t checksum) {
-  const uint64_t offset = entry.offset.load(std::memory_order_relaxed);
-  if (!bytes.empty()) std::memcpy(arena_ + offset, bytes.data(), bytes.size());
-  entry.checksum.store(checksum, std::memory_order_relaxed);
-  used_.fetch_add(bytes.size(), std::memory_order_relaxed);
-  // There are no readers while filling.
-  const uint64_t word = entry.word.load(std::memory_order_relaxed);
-  entry.word.store(word - kFilling + kFull, std::memory_order_release);
+void MemoryTier::submit(Borrower borrower, std::span<Get> gets, Traffic traffic) {
+  submit_in_jobs(borrower, gets, traffic);
 }
 
-bool MemoryTier::put(uint64_t sample, std::span<const std::byte> bytes, uint64_t checksum) {
-  Entry* entry = find(sample);
-  if (entry != nullptr && has_own_place(*entry)) {
-    if (bytes.size() != entry->size.load(std::memory_order_relaxed) || !begin_filling(*entry))
-      return false;
-  } else {
-    entry = begin_guest(sample, bytes.size());
-    if (entry == nullptr) return false;
-  }
-  fill(*entry, bytes, checksum);
-  return true;
+void MemoryTier::submit(Borrower borrower, std::span<Put> puts, Traffic traffic) {
+  submit_in_jobs(borrower, puts, traffic);
 }
 
-MemoryTier::Entry* MemoryTier::begin_guest(uint64_t sample, uint64_t size) {
-  if (sample >= samples_) return nullptr;
-  std::lock_guard lock(guests_);
-  if (Entry* known = find(sample)) {
-    const uint64_t state = state_of(known->word.load(std::memory_order_relaxed));
-    if (state == kFull || state == kFilling) return nullptr;
-    let_go(*known, sample);
-  }
-  collect_room();
-  auto gap = free_.begin();
-  while (gap != free_.end() && gap->second < size) ++gap;
-  if (size > 0 && gap == free_.end()) return nullptr;
-  uint32_t number = entries_used_.load(std::memory_order_relaxed);
-  if (!free_entries_.empty()) {
-    number = free_entries_.back();
-    free_entries_.pop_back();
-  } else if (number < entry_count_) {
-    entries_used_.store(number + 1, std::memory_order_relaxed);
-  } else {
-    return nullptr;
-  }
-  Entry& entry = entries_[number];
-  begin_filling(entry);
-  entry.sample.store(sample, std::memory_order_relaxed);
-  entry.size.store(size, std::memory_order_relaxed);
-  entry.offset.store(0, std::memory_order_relaxed);
-  if (size > 0) {
-    entry.offset.store(gap->first, std::memory_order_relaxed);
-    if (gap->second > size) free_.emplace(gap->first + size, gap->second - size);
-    free_.erase(gap);
-  }
-  places_[sample].store(number + 1, std::memory_order_release);
-  return &entry;
+void MemoryTier::cancel(Borrower borrower, uint64_t id) {
+  work_->cancel(borrower, id);
 }
 
-// The guest's entry is nobody's as soon as the last copy out is over. REQUIRES: guests_ held, the
-// entry was dropped.
-void MemoryTier::let_go(Entry& entry, uint64_t sample) {
-  const auto number = static_cast<uint32_t>(&entry - entries_);
-  if (places_[sample].load(std::memory_order_relaxed) != number + 1) return;  // done already
-  places_[sample].store(0, std::memory_order_relaxed);
-  leaving_.push_back(number);
+void MemoryTier::drop(const CopyKey& key) {
+  work_->drop(key);
 }
 
-// REQUIRES: guests_ held.
-void MemoryTier::collect_room() {
-  std::erase_if(leaving_, [this](uint32_t number) {
-    Entry& entry = entries_[number];
-    // Acquire: the loads of readers that have left come before what is written there next.
-    if (state_of(entry.word.load(std::memory_order_acquire)) != kEmpty) return false;
-    give_back(entry.offset.load(std::memory_order_relaxed),
-              entry.size.load(std::memory_order_relaxed));
-    free_entries_.push_back(number);
-    return true;
-  });
+void MemoryTier::visit(const VisitCounter& visit) const {
+  visit("hits", work_->count_of(TierEnd::done, false));
+  visit("misses", work_->count_of(TierEnd::miss, false));
+  visit("corrupt", work_->count_of(TierEnd::corrupt, false));
+  visit("puts", work_->count_of(TierEnd::done, true));
+  visit("refused", work_->count_of(TierEnd::full, true));
+  visit("reclaimed", copies_->reclaimed());
+  visit("payload", copies_->payload());
+  visit("overhead", copies_->overhead());
 }
 
-void MemoryTier::give_back(uint64_t offset, uint64_t size) {
-  if (size == 0) return;
-  auto after = free_.lower_bound(offset);
-  if (after != free_.begin()) {
-    const auto before = std::prev(after);
-    if (before->first + before->second == offset) {
-      offset = before->first;
-      size += before->second;
-      free_.erase(before);
-    }
-  }
-  if (after != free_.end() && offset + size == after->first) {
-    size += after->second;
-    free_.erase(after);
-  }
-  free_.emplace(offset, size);
-}
-
-Copied MemoryTier::get(uint64_t sample, std::span<std::byte> into, uint64_t* checksum) {
-  Entry* entry = find(sample);
-  if (entry == nullptr) return Copied::miss;
-  uint64_t word = entry->word.load(std::memory_order_relaxed);
-  do {
-    if (state_of(word) != kFull) return Copied::miss;
-  } while (!entry->word.compare_exchange_weak(word, word + kReader, std::memory_order_acquire,
-                                              std::memory_order_relaxed));
-  // From here on it cannot become another sample's; it may have before.
-  Copied copied = Copied::miss;
-  if (entry->sample.load(std::memory_order_relaxed) == sample &&
-      entry->size.load(std::memory_order_relaxed) == into.size()) {
-    const uint64_t found =
-        checked_copy(arena_ + entry->offset.load(std::memory_order_relaxed), into);
-    const bool right = found == entry->checksum.load(std::memory_order_relaxed);
-    copied = right ? Copied::hit : Copied::corrupt;
-    if (checksum != nullptr) *checksum = found;
-  }
-  if (copied == Copied::corrupt && drop(*entry) && !has_own_place(*entry)) {
-    std::lock_guard lock(guests_);
-    let_go(*entry, sample);
-  }
-  word = entry->word.load(std::memory_order_relaxed);
-  uint64_t left = 0;
-  do {
-    left = word - kReader;
-    if (left == without_readers(left) && state_of(left) == kDropped)
-      left = left - kDropped + kEmpty;
-  } while (!entry->word.compare_exchange_weak(word, left, std::memory_order_release,
-                                              std::memory_order_relaxed));
-  return copied;
-}
-
-bool MemoryTier::drop(Entry& entry) {
-  // Before: once it is empty it may become another sample's.
-  const uint64_t size = entry.size.load(std::memory_order_relaxed);
-  uint64_t word = entry.word.load(std::memory_order_relaxed);
-  uint64_t dropped = 0;
-  do {
-    if (state_of(word) != kFull) return false;
-    dropped = word - kFull + (word == without_readers(word) ? kEmpty : kDropped);
-  } while (!entry.word.compare_exchange_weak(word, dropped, std::memory_order_acq_rel,
-                                             std::memory_order_relaxed));
-  used_.fetch_sub(size, std::memory_order_relaxed);
-  return true;
-}
-
-void MemoryTier::drop(uint64_t sample) {
-  Entry* entry = find(sample);
-  if (entry == nullptr) return;
-  if (has_own_place(*entry)) {
-    drop(*entry);
-    return;
-  }
-  std::lock_guard lock(guests_);
-  entry = find(sample);
-  if (entry != nullptr && drop(*entry)) let_go(*entry, sample);
-}
-
-uint64_t MemoryTier::overhead() const {
-  return sizeof *this + kHeaderBytes + samples_ * sizeof(Place) +
-         entries_used_.load(std::memory_order_relaxed) * sizeof(Entry);
-}
-
-std::span<std::byte> MemoryTier::poke(uint64_t sample) {
-  Entry* entry = find(sample);
-  assert(entry != nullptr);
-  return {arena_ + entry->offset, entry->size};
+Result<std::shared_ptr<MemoryTier>> open_memory(MemorySettings settings) {
+  FORELOAD_TRY(auto copies, MemoryCopies::create(settings.copies));
+  return std::make_shared<MemoryTier>(std::move(copies), std::move(settings));
 }
 
 }  // namespace foreload

@@ -20,15 +20,15 @@
 namespace foreload {
 namespace {
 
-using namespace copies_layout;
+using namespace memory_layout;
 
 // Below this an arena fits a few huge pages at most, and half of the last one would be wasted.
 constexpr uint64_t kHugePagesFrom = uint64_t{64} << 20;
-constexpr uint64_t kSmallestUnit = 64;
 // Of which a range is checked without reading the others.
 constexpr uint64_t kBlock = 64 << 10;
 // Entries cost nothing before they are used, so there are enough for copies as small as this.
 constexpr uint64_t kSmallestMean = 512;
+constexpr uint64_t kMostCopies = UINT32_MAX / 2;
 
 Result<void> check_budget(uint64_t budget) {
   const MemoryLimit limit = memory_limit();
@@ -48,45 +48,50 @@ tl::unexpected<Error> refused(uint64_t budget, int error) {
 
 }  // namespace
 
+MemoryCopies::MemoryCopies(const Settings& settings) : settings_(settings) {
+  const uint64_t of_mean_size = settings.budget / std::max<uint64_t>(settings.mean_size, 1) + 1;
+  copies_ = std::min(std::max(settings.copies, of_mean_size), kMostCopies);
+  while (settings.budget / unit_ + copies_ >= UINT32_MAX) unit_ *= 2;
+  entry_count_ = std::min(std::max(settings.budget / kSmallestMean, copies_) + 1024, kMostEntries);
+}
+
 Result<std::shared_ptr<MemoryCopies>> MemoryCopies::create(const Settings& settings) {
   FORELOAD_CHECK(check_budget(settings.budget));
   std::shared_ptr<MemoryCopies> copies(new MemoryCopies(settings));
-  const uint64_t budget = settings.budget;
-  uint64_t unit = kSmallestUnit;
-  while (budget / unit >= UINT32_MAX) unit *= 2;
-  const uint64_t mean = std::max(settings.mean_size, kSmallestMean);
-  const uint64_t buckets = std::bit_ceil(std::clamp<uint64_t>(budget / mean, 1024, 1u << 31));
-  const uint64_t entries = std::min(budget / kSmallestMean + 1024, kMostEntries);
-  const Layout layout = layout_of(buckets, entries);
-  FORELOAD_CHECK(copies->map(layout.arena + budget));
-  // Fewer page faults and TLB misses; a system without huge pages says no, which is fine.
-  if (budget >= kHugePagesFrom) ::madvise(copies->memory_ + layout.arena, budget, MADV_HUGEPAGE);
-  copies->unit_ = unit;
-  copies->entry_count_ = entries;
-  copies->range_ = Range::at(copies->memory_, layout);
-  Header& header = *copies->range_.header;
-  header.magic = kMagic;
-  header.version = kVersion;
-  header.unit = static_cast<uint32_t>(unit);
-  header.buckets = buckets;
-  header.entries = entries;
-  header.arena_bytes = budget;
-  copies->room_.emplace(copies->range_.arena, unit, static_cast<uint32_t>(budget / unit));
+  FORELOAD_CHECK(copies->map());
   return copies;
 }
 
-Result<void> MemoryCopies::map(uint64_t bytes) {
+Result<void> MemoryCopies::map() {
+  const uint64_t budget = settings_.budget;
+  const uint64_t mean = std::max<uint64_t>(settings_.mean_size, 1);
+  const uint64_t buckets = std::bit_ceil(std::clamp<uint64_t>(budget / mean, 1024, 1u << 31));
+  const Layout layout = layout_of(buckets, entry_count_);
+  // Each copy may have one byte in its last unit.
+  const uint64_t arena = (budget + copies_ * (unit_ - 1)) / unit_ * unit_;
+  const uint64_t bytes = layout.arena + arena;
   if (settings_.shared) {
     memory_fd_ = ::memfd_create("foreload-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory_fd_ < 0 || ::ftruncate(memory_fd_, static_cast<off_t>(bytes)) != 0)
-      return refused(settings_.budget, errno);
+      return refused(budget, errno);
   }
   const int kind = settings_.shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
   void* memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kind | MAP_NORESERVE, memory_fd_, 0);
-  if (memory == MAP_FAILED) return refused(settings_.budget, errno);
+  if (memory == MAP_FAILED) return refused(budget, errno);
   memory_ = static_cast<std::byte*>(memory);
   bytes_ = bytes;
+  // Fewer page faults and TLB misses; a system without huge pages says no, which is fine.
+  if (budget >= kHugePagesFrom) ::madvise(memory_ + layout.arena, arena, MADV_HUGEPAGE);
+  range_ = Range::at(memory_, layout);
+  Header& header = *range_.header;
+  header.magic = kMagic;
+  header.version = kVersion;
+  header.unit = static_cast<uint32_t>(unit_);
+  header.buckets = buckets;
+  header.entries = entry_count_;
+  header.arena_bytes = arena;
+  room_.emplace(range_.arena, unit_, static_cast<uint32_t>(arena / unit_));
   return {};
 }
 
@@ -269,7 +274,7 @@ bool MemoryCopies::put(const CopyKey& key, std::span<const std::byte> bytes, uin
 
 MemoryCopies::Entry* MemoryCopies::begin_filling(const CopyKey& key, uint64_t size,
                                                  uint64_t checksum) {
-  if (size > settings_.budget || find(key) != nullptr || !make_room(units_of(size))) return nullptr;
+  if (size > settings_.budget || find(key) != nullptr || !make_room(size)) return nullptr;
   // Each run but the first needs a place of its own in the table.
   runs_.clear();
   if (!room_->take(units_of(size), runs_)) return nullptr;
@@ -290,13 +295,14 @@ MemoryCopies::Entry* MemoryCopies::begin_filling(const CopyKey& key, uint64_t si
   entry.form.store(key.form, std::memory_order_relaxed);
   entry.size.store(size, std::memory_order_relaxed);
   entry.checksum.store(checksum, std::memory_order_relaxed);
+  taken_ += size;
   set_runs(entry);
   link(entry, key);
   return &entry;
 }
 
-bool MemoryCopies::make_room(uint32_t units) {
-  while (room_->free_units() < units) {
+bool MemoryCopies::make_room(uint64_t size) {
+  while (taken_ + size > settings_.budget || room_->free_units() < units_of(size)) {
     if (unwanted_.empty()) return false;
     const Unwanted first = unwanted_.front();
     unwanted_.pop_front();
@@ -393,6 +399,7 @@ void MemoryCopies::remove(Entry& entry) {
 void MemoryCopies::release(Entry& entry) {
   // What is free is written to. Whoever maps this memory and sees that sees the new word too.
   fence(std::memory_order_release);
+  taken_ -= entry.size.load(std::memory_order_relaxed);
   if (const Run run = unpacked(entry.run.load(std::memory_order_relaxed)); run.count > 0)
     room_->give_back(run);
   uint32_t more = entry.more.load(std::memory_order_relaxed);
@@ -469,9 +476,10 @@ void MemoryCopies::want(Who who, const Tier::Wanted& wanted) {
 
 uint64_t MemoryCopies::capacity(uint64_t mean_size) const {
   if (mean_size == 0) return 0;
-  // At worst each copy has one byte in its last unit.
-  const uint64_t room = settings_.budget / unit_ * unit_;
-  return std::min(room / (mean_size + unit_ - 1), entry_count_) * mean_size;
+  if (settings_.budget / mean_size <= copies_) return settings_.budget;
+  const uint64_t most =
+      std::min(range_.header->arena_bytes / (mean_size + unit_ - 1), entry_count_);
+  return std::min(most * mean_size, settings_.budget);
 }
 
 uint64_t MemoryCopies::overhead() const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies in one range of memory (copies_layout.h) with a fixed budget, found by their keys. The
+// Copies in one range of memory (memory_layout.h) with a fixed budget, found by their keys. The
 // range is the process's own, or a memfd that other ranks of the host map and read in place
-// (copies_view.h). Nothing of it has a name: it is gone when the last process that has it mapped
+// (memory_view.h). Nothing of it has a name: it is gone when the last process that has it mapped
 // is, however that ends.
 //
 // Any thread may use it. Copying out takes no lock: an entry's state is one atomic word that goes
@@ -23,7 +23,7 @@
 #include "foreload/base/result.h"
 #include "foreload/tiers/arena_room.h"
 #include "foreload/tiers/checked_copy.h"
-#include "foreload/tiers/copies_layout.h"
+#include "foreload/tiers/memory_layout.h"
 #include "foreload/tiers/tier.h"
 
 namespace foreload {
@@ -35,6 +35,9 @@ class MemoryCopies : public std::enable_shared_from_this<MemoryCopies> {
     bool shared = false;  // so that others of the host can map it
     // Of copies as expected: larger or smaller ones work, many smaller ones are found slower.
     uint64_t mean_size = 16 << 10;
+    // So many of any sizes that add up to the budget fit, and at least as many as of the mean size;
+    // what rounding them costs comes on top, as they come.
+    uint64_t copies = 0;
   };
   // Borrowers are bits of a word. 0: nobody.
   using Who = uint64_t;
@@ -69,7 +72,7 @@ class MemoryCopies : public std::enable_shared_from_this<MemoryCopies> {
   uint64_t reclaimed() const { return reclaimed_.load(std::memory_order_relaxed); }
   // Bytes beside the payload: what finding copies costs.
   uint64_t overhead() const;
-  // The memfd, for CopiesView::map() elsewhere; -1 if it is not shared. Stays this object's.
+  // The memfd, for MemoryView::map() elsewhere; -1 if it is not shared. Stays this object's.
   int memory() const { return memory_fd_; }
   // For tests: a byte of a copy. REQUIRES: holds(key), offset is in it.
   std::byte& poke(const CopyKey& key, uint64_t offset);
@@ -77,8 +80,8 @@ class MemoryCopies : public std::enable_shared_from_this<MemoryCopies> {
   size_t runs(const CopyKey& key) const;
 
  private:
-  using Entry = copies_layout::Entry;
-  using Run = copies_layout::Run;
+  using Entry = memory_layout::Entry;
+  using Run = memory_layout::Run;
   // Checksums of the blocks of a copy, made when a range of it is first asked for.
   using Blocks = std::shared_ptr<const std::vector<uint64_t>>;
   // What only the owner needs to know of an entry.
@@ -93,8 +96,8 @@ class MemoryCopies : public std::enable_shared_from_this<MemoryCopies> {
     uint64_t generation = 0;
   };
 
-  explicit MemoryCopies(const Settings& settings) : settings_(settings) {}
-  Result<void> map(uint64_t bytes);
+  explicit MemoryCopies(const Settings& settings);
+  Result<void> map();
 
   // The entry, with the caller as a reader; null if it is not there in full.
   Entry* begin_reading(const CopyKey& key) const;
@@ -107,7 +110,7 @@ class MemoryCopies : public std::enable_shared_from_this<MemoryCopies> {
   // REQUIRES for the rest: mutex_ is held.
   Entry* find(const CopyKey& key) const;
   Entry* begin_filling(const CopyKey& key, uint64_t size, uint64_t checksum);
-  bool make_room(uint32_t units);
+  bool make_room(uint64_t size);
   uint32_t new_entry();
   void set_runs(Entry& entry);
   void link(Entry& entry, const CopyKey& key);
@@ -124,17 +127,19 @@ class MemoryCopies : public std::enable_shared_from_this<MemoryCopies> {
   }
 
   const Settings settings_;
-  uint64_t unit_ = 0;
+  uint64_t unit_ = 64;
   int memory_fd_ = -1;
   std::byte* memory_ = nullptr;
   uint64_t bytes_ = 0;  // mapped
-  copies_layout::Range range_;
+  memory_layout::Range range_;
+  uint64_t copies_ = 0;       // that fit, if the budget has room for their sizes
   uint64_t entry_count_ = 0;  // that there is room for
   std::atomic<uint64_t> payload_{0};
   std::atomic<uint64_t> reclaimed_{0};
 
   mutable std::mutex mutex_;  // guards the rest, links and who has which entry
   std::optional<ArenaRoom> room_;
+  uint64_t taken_ = 0;      // bytes of the budget
   std::deque<Side> sides_;  // of the entries used so far
   std::vector<uint32_t> free_entries_;
   std::vector<uint32_t> free_more_;

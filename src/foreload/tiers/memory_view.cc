@@ -4,38 +4,31 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <bit>
 #include <cerrno>
-#include <cstring>
-#include <limits>
 #include <system_error>
 
 #include <fmt/format.h>
-
-#include "foreload/tiers/checked_copy.h"
 
 namespace foreload {
 namespace {
 
 using namespace memory_layout;
 
-const char* what_is_wrong(const Header& header, uint64_t file_bytes, uint64_t samples,
-                          const Digest& plan) {
-  constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max();
+const char* what_is_wrong(const Header& header, uint64_t file_bytes) {
   if (header.magic != kMagic) return "it is not a memory cache";
   if (header.version != kVersion) return "another version of foreload wrote it";
-  if (Digest{header.plan_high, header.plan_low} != plan || header.samples != samples)
-    return "it was made for another plan";
-  if (header.samples > kMost || header.entries > kMost ||
-      layout_of(header.samples, header.entries).arena > file_bytes ||
-      header.arena_bytes > file_bytes - layout_of(header.samples, header.entries).arena)
+  if (header.unit == 0 || !std::has_single_bit(header.buckets) || header.buckets > kMostEntries ||
+      header.entries > kMostEntries ||
+      layout_of(header.buckets, header.entries).arena > file_bytes ||
+      header.arena_bytes > file_bytes - layout_of(header.buckets, header.entries).arena)
     return "it is smaller than its header says";
   return nullptr;
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const MemoryView>> MemoryView::map(int memory, uint64_t samples,
-                                                          const Digest& plan) {
+Result<std::shared_ptr<const MemoryView>> MemoryView::map(int memory) {
   struct stat about{};
   void* mapped = MAP_FAILED;
   if (::fstat(memory, &about) == 0 && about.st_size >= static_cast<off_t>(kHeaderBytes))
@@ -47,48 +40,58 @@ Result<std::shared_ptr<const MemoryView>> MemoryView::map(int memory, uint64_t s
                             "the network",
                             std::generic_category().message(errno)));
   std::shared_ptr<MemoryView> view(new MemoryView());
-  view->memory_ = static_cast<const std::byte*>(mapped);
+  view->memory_ = static_cast<std::byte*>(mapped);
   view->bytes_ = static_cast<uint64_t>(about.st_size);
-  Header header;
-  std::memcpy(&header, view->memory_, sizeof header);
-  if (const char* wrong = what_is_wrong(header, view->bytes_, samples, plan))
+  const Header& header = *reinterpret_cast<const Header*>(view->memory_);
+  if (const char* wrong = what_is_wrong(header, view->bytes_))
     return fail(ErrorKind::invalid,
                 fmt::format("cannot use another rank's memory cache: {}; start all ranks with the "
                             "same version of foreload and the same settings",
                             wrong));
-  const Layout layout = layout_of(header.samples, header.entries);
-  view->samples_ = header.samples;
-  view->entry_count_ = header.entries;
-  view->arena_bytes_ = header.arena_bytes;
-  view->places_ = reinterpret_cast<const Place*>(view->memory_ + layout.places);
-  view->entries_ = reinterpret_cast<const Entry*>(view->memory_ + layout.entries);
-  view->arena_ = view->memory_ + layout.arena;
+  view->range_ = Range::at(view->memory_, layout_of(header.buckets, header.entries));
   return view;
 }
 
 MemoryView::~MemoryView() {
-  ::munmap(const_cast<std::byte*>(memory_), bytes_);
+  ::munmap(memory_, bytes_);
 }
 
-Copied MemoryView::get(uint64_t sample, std::span<std::byte> into) const {
-  if (sample >= samples_) return Copied::miss;
-  const uint32_t place = places_[sample].load(std::memory_order_acquire);
-  if (place == 0 || place > entry_count_) return Copied::miss;
-  const Entry& entry = entries_[place - 1];
-  const uint64_t before = entry.word.load(std::memory_order_acquire);
+const Entry* MemoryView::find(const CopyKey& key) const {
+  // Chains are short; a longer walk was led astray by the owner's changes.
+  constexpr unsigned kMostSteps = 10'000;
+  while (true) {
+    const uint64_t unlinked = range_.header->unlinked.load(std::memory_order_acquire);
+    uint32_t link = range_.bucket_of(key).load(std::memory_order_acquire);
+    for (unsigned step = 0; link != 0 && link <= range_.header->entries; ++step) {
+      const Entry& entry = range_.entries[link - 1];
+      if (key_of(entry) == key) return &entry;
+      if (step == kMostSteps) return nullptr;
+      link = entry.next.load(std::memory_order_acquire);
+    }
+    if (range_.header->unlinked.load(std::memory_order_acquire) == unlinked) return nullptr;
+  }
+}
+
+Copied MemoryView::get(const CopyKey& key, uint64_t size, std::span<std::byte> into) const {
+  const Entry* entry = find(key);
+  if (entry == nullptr || into.size() != size) return Copied::miss;
+  const uint64_t before = entry->word.load(std::memory_order_acquire);
   if (state_of(before) != kFull) return Copied::miss;
-  const uint64_t offset = entry.offset.load(std::memory_order_relaxed);
-  const uint64_t checksum = entry.checksum.load(std::memory_order_relaxed);
-  if (entry.sample.load(std::memory_order_relaxed) != sample ||
-      entry.size.load(std::memory_order_relaxed) != into.size() || offset > arena_bytes_ ||
-      into.size() > arena_bytes_ - offset)
+  const uint64_t checksum = entry->checksum.load(std::memory_order_relaxed);
+  if (key_of(*entry) != key || entry->size.load(std::memory_order_relaxed) != size)
     return Copied::miss;
-  const uint64_t found = checked_copy(arena_ + offset, into);
+  Checksum64 found;
+  size_t done = 0;
+  const bool whole =
+      visit_runs(range_, *entry, 0, size, [&](const std::byte* from, uint64_t bytes) {
+        checked_copy(from, into.subspan(done, bytes), found);
+        done += bytes;
+      });
   // Whatever of it was written anew, the word was changed before.
   fence(std::memory_order_acquire);
-  const uint64_t after = entry.word.load(std::memory_order_relaxed);
-  if (without_readers(before) != without_readers(after)) return Copied::miss;
-  return found == checksum ? Copied::hit : Copied::corrupt;
+  const uint64_t after = entry->word.load(std::memory_order_relaxed);
+  if (!whole || without_readers(before) != without_readers(after)) return Copied::miss;
+  return found.value() == checksum ? Copied::hit : Copied::corrupt;
 }
 
 }  // namespace foreload

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "foreload/base/hash.h"
+#include "foreload/base/random.h"
 
 namespace foreload {
 
@@ -37,6 +38,10 @@ struct CopyKey {
   FormId form = 0;
 
   friend bool operator==(const CopyKey&, const CopyKey&) = default;
+};
+
+struct CopyKeyHash {
+  size_t operator()(const CopyKey& key) const { return key.content.low ^ mix64(key.form); }
 };
 
 // Who waits. While several do, time on the device is shared by weight and nobody starves; while one
