@@ -260,10 +260,8 @@ void Engine::carry(action::Place& a) {
   place(a.tier, a.sample, bytes, std::move(keeper), false);
 }
 
-CopyKey Engine::key_of(uint64_t sample) {
-  Digest& content = contents_[sample];
-  if (content == Digest()) content = parts_.index->content(sample);
-  return {content, 0};
+CopyKey Engine::key_of(uint64_t sample) const {
+  return {parts_.index->content(sample), 0};
 }
 
 uint64_t Engine::tier_job(uint32_t tier, TierJob::Kind kind, uint64_t number) {

@@ -57,7 +57,6 @@ Engine::Engine(EngineParts parts)
     : parts_(completed(std::move(parts))),
       policy_(parts_.plan, parts_.policy, parts_.held),
       start_(Clock::now()),
-      contents_(parts_.plan->sizes().samples()),
       ahead_(parts_.plan->sizes().samples()),
       loads_(parts_.tiers.size() + 2, StageLoad(start_)),
       disks_load_(start_),

@@ -264,7 +264,7 @@ class Engine : private Driver {
   };
   using PushKey = std::pair<uint32_t, uint64_t>;  // rank and number of a push to this rank
 
-  CopyKey key_of(uint64_t sample);
+  CopyKey key_of(uint64_t sample) const;
   uint64_t tier_job(uint32_t tier, TierJob::Kind kind, uint64_t number);
   void end_tier_job(uint32_t tier, const TierAnswer& answer);
   void end_serving(uint64_t number, const TierAnswer& answer);
@@ -311,7 +311,6 @@ class Engine : private Driver {
     bool lost = false;
   };
   std::vector<Lent> lent_;                           // by tier
-  std::vector<Digest> contents_;                     // of samples, as far as they were asked for
   std::unordered_map<uint64_t, TierJob> tier_jobs_;  // by id
   uint64_t next_tier_job_ = 1;
   uint64_t disk_jobs_ = 0;                         // of them
