@@ -351,10 +351,13 @@ Digest DatasetIndex::content(uint64_t sample) const {
   const auto tell = [&told](uint64_t number) {
     told.append(reinterpret_cast<const char*>(&number), sizeof number);
   };
-  for (size_t i = 0; i < part_count(sample); ++i) {
+  const size_t parts = part_count(sample);
+  for (size_t i = 0; i < parts; ++i) {
     const Part one = part(sample, i);
     const std::string_view name = object_name(one.object);
-    tell(store().size() + 1 + name.size());
+    const size_t length = store().size() + 1 + name.size();
+    if (i == 0) told.reserve(parts * (length + 4 * sizeof(uint64_t)));  // asked for every sample
+    tell(length);
     told.append(store()).append("/").append(name);
     tell(object_version(one.object));
     tell(one.offset);
