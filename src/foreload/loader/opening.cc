@@ -80,7 +80,10 @@ Job job_of(const LoaderSettings& settings, const Sizes& sizes,
   double speed = 1e12;
   std::vector<PlannedTier> planned;
   for (const auto& tier : tiers) {
-    planned.push_back({std::string(tier->kind()), tier->capacity(sizes.mean()), speed});
+    // Memory is opened when it is known who shares it, and has room for all of its budget.
+    planned.push_back(
+        tier ? PlannedTier{std::string(tier->kind()), tier->capacity(sizes.mean()), speed}
+             : PlannedTier{"memory", settings.memory, speed});
     speed /= 2;
   }
   job.tiers = {planned};
@@ -93,6 +96,7 @@ std::vector<Held> held_on(const std::vector<std::shared_ptr<Tier>>& tiers,
   std::vector<Held> held;
   for (uint32_t tier = 0; tier < tiers.size(); ++tier) {
     std::unordered_map<CopyKey, uint64_t, CopyKeyHash> sizes;
+    if (!tiers[tier]) continue;  // not opened yet
     for (const FoundCopy& copy : tiers[tier]->found()) sizes.emplace(copy.key, copy.size);
     for (uint64_t sample = 0; !sizes.empty() && sample < index.samples(); ++sample) {
       const auto found = sizes.find({index.content(sample), 0});
@@ -174,8 +178,8 @@ class Opening {
   Result<OpenedRank> run() {
     FORELOAD_CHECK(find_samples());
     FORELOAD_CHECK(open_disks());
-    FORELOAD_CHECK(open_memory());
     FORELOAD_CHECK(make_plan());
+    FORELOAD_CHECK(open_memory());
     keep_what_is_planned();
     FORELOAD_CHECK(open_source());
     make_room();
@@ -187,8 +191,8 @@ class Opening {
  private:
   Result<void> find_samples();
   Result<void> open_disks();
-  Result<void> open_memory();
   Result<void> make_plan();
+  Result<void> open_memory();
   void keep_what_is_planned();
   Result<void> open_source();
   void make_room();
@@ -298,7 +302,7 @@ Result<void> Opening::open_memory() {
                                                                : std::min(4u, cpus));
   MemorySettings memory;
   memory.copies = {settings_.memory, !neighbours_.ranks.empty() && settings_.memory > 0,
-                   sizes_->mean(), index().samples()};
+                   plan().sizes().mean(), index().samples()};
   memory.run = [hands = parts_.hands.get()](Traffic traffic, std::function<void()> job) {
     if (traffic == Traffic::peer)
       hands->serve(std::move(job));
