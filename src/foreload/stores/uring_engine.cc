@@ -29,10 +29,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long reads that lack a descriptor wait if none of ours is given back.
-constexpr std::chrono::milliseconds kDescriptorPause{20};
 constexpr std::chrono::hours kLongestWait{1};
-constexpr std::chrono::milliseconds kFarewell{500};  // given to the system at the end
 
 enum class Step : uint8_t { open, stat, read, forget, close };
 
