@@ -207,7 +207,7 @@ def _dtype(dtype: Any, known: Sequence[str]) -> str:
 
 
 class Decode(Step):
-    """Decode an image: JPEG, PNG, WebP and arrays in .npy files by C++, other formats by Pillow
+    """Decode an image: JPEG, PNG, WebP, GIF and arrays in .npy files by C++, other formats by Pillow
     where it is installed.
 
     Args:
