@@ -11,6 +11,7 @@
 #include "foreload/base/text.h"
 #include "foreload/dataset/index_format.h"
 #include "foreload/formats/unsupported.h"
+#include "foreload/formats/zip.h"
 #include "foreload/stores/store.h"
 
 namespace foreload {
@@ -150,6 +151,7 @@ const std::vector<Format>& formats() {
       {"index",
        [](const GivenDataset&, const Start& start) { return start && start->starts_with(magic); },
        find_index},
+      {"zip", is_zip, find_zip},
       {"list", [](const GivenDataset&, const Start& start) { return start.has_value(); },
        find_list},
   };
