@@ -53,6 +53,7 @@ struct ReadOptions {
   std::string order = "torch";
   std::string memory = "0";
   std::vector<std::string> disks;
+  std::string disk_kind = DiskBudget().kind;
   std::string staging = "128MiB";
   std::string step_ms = "0";
   bool in_step = false;
@@ -148,6 +149,7 @@ Result<LoaderSettings> settings_of(const ReadOptions& options) {
   FORELOAD_TRY(settings.staging, parse_size("--staging", options.staging));
   for (const std::string& text : options.disks) {
     FORELOAD_TRY(DiskBudget disk, parse_disk(text));
+    disk.kind = options.disk_kind;
     settings.disks.push_back(std::move(disk));
   }
   FORELOAD_CHECK(check_choice("--on-error", options.on_error, {"raise", "skip"}));
@@ -426,6 +428,9 @@ Run add_read(CLI::App& app) {
       verb->add_option("--disk", options->disks,
                        "folder and size of a disk cache, like /local/nvme:1GiB, or auto as size; "
                        "several may be given, the fastest is used first"));
+  verb->add_option("--disk-kind", options->disk_kind,
+                   "how copies lie on disks: segments, or files, one for each that others can read "
+                   "(segments)");
   verb->add_option("--staging", options->staging, "memory for batches being filled (128MiB)");
   verb->add_option("--step-ms", options->step_ms, "time the loop computes per batch (0)");
   verb->add_flag("--in-step", options->in_step,

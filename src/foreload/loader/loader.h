@@ -40,6 +40,7 @@ struct DiskBudget {
   std::filesystem::path folder;
   uint64_t bytes = 0;
   std::string why = {};  // it is so large, where not the user said so; see automatic_disk()
+  std::string kind = "segments";  // how copies lie there; see disk_kinds()
 };
 
 struct LoaderSettings {

@@ -20,6 +20,7 @@
 #include "foreload/loader/memory_need.h"
 #include "foreload/loader/settling.h"
 #include "foreload/loader/starting_point.h"
+#include "foreload/tiers/disk_kinds.h"
 #include "foreload/tiers/memory.h"
 #include "foreload/tiers/memory_limit.h"
 
@@ -258,7 +259,8 @@ Result<void> Opening::open_disks() {
     disk.operations = disk_operations_;
     disk.queue_bytes = UINT64_MAX;  // the policy bounds what is on its way
     DiskSharing sharing;
-    FORELOAD_TRY(auto opened, open_disk(std::move(disk), &sharing));
+    FORELOAD_TRY(const DiskKind* const kind, find_disk_kind(budget.kind));
+    FORELOAD_TRY(auto opened, kind->open(std::move(disk), &sharing));
     if (sharing.outdated > 0) {
       stats_.start.warnings.push_back(
           fmt::format("the disk cache {} held {} in an earlier format; they were removed",
