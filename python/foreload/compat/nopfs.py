@@ -30,7 +30,7 @@ from foreload._arguments import Bytes, one_of, whole
 from foreload.cluster.ranks import find_ranks
 from foreload.compat import nopfs_transforms as transforms
 from foreload.data.listing import list_folder
-from foreload.engine.budgets import Disk
+from foreload.engine.settings import Disk
 from foreload.loader.dataloader import DataLoader
 
 __all__ = [

@@ -67,15 +67,7 @@ Result<void> check_sizes(const DatasetIndex& index) {
 
 Job job_of(const LoaderSettings& settings, const Sizes& sizes,
            const std::vector<std::shared_ptr<Tier>>& tiers) {
-  Job job;
-  job.order = settings.order;
-  job.seed = settings.seed;
-  job.ranks = settings.ranks;
-  job.epochs = settings.epochs;
-  job.pad = settings.pad;
-  job.batching = settings.batching;
-  job.first_epoch = settings.first_epoch;
-  job.start = settings.start;
+  Job job = job_of(settings);
   // The fastest first.
   double speed = 1e12;
   std::vector<PlannedTier> planned;
@@ -408,6 +400,8 @@ void Opening::settle_policy() {
 }  // namespace
 
 Result<OpenedRank> open_rank(LoaderSettings settings) {
+  share_budgets(settings);
+  slow_down_source(settings);
   return Opening(std::move(settings)).run();
 }
 
