@@ -95,7 +95,7 @@ def settings_in(rest: ast.arg | None) -> list[str]:
     if not annotation.startswith("Unpack["):
         return []
     from foreload import _core
-    from foreload.engine import settings
+    from foreload import _settings as settings
 
     names = getattr(settings, annotation.removeprefix("Unpack[").removesuffix("]")).__annotations__
     defaults = _core.setting_defaults()

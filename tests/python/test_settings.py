@@ -11,7 +11,7 @@ import pytest
 
 import foreload
 from foreload import _core
-from foreload.engine import settings as typed
+from foreload import _settings as typed
 
 TAKERS = {
     foreload.DataLoader: typed.LoaderSettings,

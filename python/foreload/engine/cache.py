@@ -13,8 +13,8 @@ from pathlib import Path
 from foreload import _core
 from foreload._arguments import Bytes
 from foreload._keywords import suggests_keywords
+from foreload._settings import Disk
 from foreload.cluster.ranks import Ranks
-from foreload.engine.settings import Disk
 
 # Loaders that can share a cache at a time. Each finds on disk again what the loader of the same
 # number left there, so that the second run of a program starts warm.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 from foreload import _core
 from foreload._arguments import MAX_UINT32, whole
 from foreload._keywords import takes_settings
+from foreload._settings import ReaderSettings
 from foreload._warn import warn_caller
 from foreload.cluster.ranks import with_local
-from foreload.engine.settings import ReaderSettings
 from foreload.reports.verdict import Notices
 
 if TYPE_CHECKING:

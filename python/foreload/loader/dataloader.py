@@ -17,6 +17,7 @@ from foreload import _core
 from foreload._arguments import maybe_whole, path_of, whole
 from foreload._collate import HAVE_TORCH, default_collate, default_convert
 from foreload._keywords import takes_settings
+from foreload._settings import LoaderSettings
 from foreload._torch_base import LoaderBase, batches_by
 from foreload.cluster.joining import meetings
 from foreload.cluster.ranks import find_ranks
@@ -29,7 +30,6 @@ from foreload.data.stream_copy import has_state
 from foreload.device.feed import DeviceFeed, pinned_memory
 from foreload.engine.cache import Cache
 from foreload.engine.opening import engine_settings, open_engine
-from foreload.engine.settings import LoaderSettings
 from foreload.loader.batch_maker import BatchMaker
 from foreload.loader.changes import Changes, look_of, watch_dataset
 from foreload.loader.delivery import Delivery, Run

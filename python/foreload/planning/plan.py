@@ -13,7 +13,7 @@ import numpy.typing as npt
 from foreload import _core
 from foreload._arguments import MAX_UINT32, Bytes, Integers, budget, integers, size, whole
 from foreload._keywords import takes_settings
-from foreload.engine.settings import PlanSettings
+from foreload._settings import PlanSettings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

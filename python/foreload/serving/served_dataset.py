@@ -18,11 +18,11 @@ import numpy as np
 
 from foreload._arguments import whole
 from foreload._keywords import takes_settings
+from foreload._settings import StorageSettings
 from foreload.cluster.ranks import Ranks, find_ranks
 from foreload.data.samples import samples_of
 from foreload.engine.cache import Cache
 from foreload.engine.opening import engine_settings, open_engine
-from foreload.engine.settings import StorageSettings
 from foreload.loader.transform_choice import choose_transform
 from foreload.python_transforms.one_sample import OneSample
 from foreload.python_transforms.sample_maker import SampleMaker, Task
