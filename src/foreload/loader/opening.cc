@@ -68,15 +68,7 @@ Result<void> check_sizes(const DatasetIndex& index) {
 
 Job job_of(const LoaderSettings& settings, const Sizes& sizes,
            const std::vector<std::shared_ptr<Tier>>& tiers) {
-  Job job;
-  job.order = settings.order;
-  job.seed = settings.seed;
-  job.ranks = settings.ranks;
-  job.epochs = settings.epochs;
-  job.pad = settings.pad;
-  job.batching = settings.batching;
-  job.first_epoch = settings.first_epoch;
-  job.start = settings.start;
+  Job job = job_of(settings);
   // The fastest first.
   double speed = 1e12;
   std::vector<PlannedTier> planned;
@@ -259,7 +251,7 @@ Result<void> Opening::open_disks() {
     disk.operations = disk_operations_;
     disk.queue_bytes = UINT64_MAX;  // the policy bounds what is on its way
     DiskSharing sharing;
-    FORELOAD_TRY(const DiskKind* const kind, find_disk_kind(budget.kind));
+    FORELOAD_TRY(const DiskKind* const kind, find_disk_kind(settings_.disk_kind));
     FORELOAD_TRY(auto opened, kind->open(std::move(disk), &sharing));
     if (sharing.outdated > 0) {
       stats_.start.warnings.push_back(
@@ -414,6 +406,8 @@ void Opening::settle_policy() {
 }  // namespace
 
 Result<OpenedRank> open_rank(LoaderSettings settings) {
+  share_budgets(settings);
+  slow_down_source(settings);
   return Opening(std::move(settings)).run();
 }
 
