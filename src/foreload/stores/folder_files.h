@@ -109,10 +109,6 @@ inline constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY;
 inline constexpr unsigned kStatusMask = STATX_TYPE | STATX_SIZE | STATX_MTIME | STATX_CTIME;
 // More than the system takes in one request it answers with less.
 inline constexpr uint64_t kMostPerRequest = uint64_t{1} << 30;
-// How long reads that lack a descriptor wait if none of ours is given back.
-inline constexpr std::chrono::milliseconds kDescriptorPause{20};
-inline constexpr std::chrono::milliseconds kFarewell{
-    500};                                    // given to threads and system at the end
 inline constexpr size_t kMostPlaces = 1024;  // as the system's IOV_MAX
 
 // Reads of an open file may wait again: io_uring answers EAGAIN for others on some file systems.

@@ -319,7 +319,7 @@ class WebReads : public std::enable_shared_from_this<WebReads> {
     std::unique_lock lock(mutex_);
     stopping_ = true;
     library_.multi_wakeup(multi_);
-    leaving_.wait_for(lock, kFarewell, [this] { return left_; });
+    leaving_.wait_for(lock, kReadFarewell, [this] { return left_; });
   }
 
  private:
