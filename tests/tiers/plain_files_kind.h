@@ -5,6 +5,8 @@
 
 #include <fstream>
 
+#include <fmt/format.h>
+
 #include "foreload/tiers/plain_files.h"
 
 #include "disk_kinds.h"
