@@ -111,8 +111,9 @@ std::vector<DiskBudget> disks(std::string_view name, py::handle value) {
   if (py::isinstance<py::tuple>(value)) {
     const auto pair = py::reinterpret_borrow<py::tuple>(value);
     if (pair.size() != 2)
-      throw py::value_error(fmt::format(
-          "{} is {}: give a folder and a size, like ('/local/nvme', '100GiB')", name, shown(value)));
+      throw py::value_error(
+          fmt::format("{} is {}: give a folder and a size, like ('/local/nvme', '100GiB')", name,
+                      shown(value)));
     return {budget(name, path(name, pair[0]), pair[1], /*for_samples=*/true)};
   }
   if (!py::isinstance<py::iterable>(value))
