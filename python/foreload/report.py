@@ -193,7 +193,7 @@ def _counters(run: Run) -> str:
     for epoch in run.epochs:
         sums.update(epoch.counters)
     rows = "\n".join(
-        f"<tr><td>{html.escape(name.replace('_', ' '))}</td><td>"
+        f"<tr><th>{html.escape(name.replace('_', ' '))}</th><td>"
         + (_core.format_bytes(value) if name.endswith("_bytes") else f"{value:,}")
         + "</td></tr>"
         for name, value in sums.items()
