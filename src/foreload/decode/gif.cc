@@ -300,12 +300,15 @@ Result<void> unpack_gif(GifBytes file, const GifFrame& frame, uint8_t* pixels) {
 
 using GifColors = std::array<std::array<uint8_t, 4>, kGifEntries>;
 
-GifColors colors_of(const GifFrame& frame, ColorMode mode) {
+GifColors colors_of(const GifFrame& frame, const DecodeOptions& options) {
+  const ColorMode mode = options.mode;
   GifColors colors;
   // Pillow's way with a frame whose own palette is a ramp of greys, beside one of the image that is
-  // not: in greys the ramp counts, in colours the image's.
+  // not: in greys the ramp counts, in colours, or where it was asked to turn the image, the
+  // image's.
   std::optional<GifBytes> palette = frame.palette;
-  if (!palette && mode != ColorMode::grey) palette = frame.global_palette;
+  if (!palette && (mode != ColorMode::grey || options.exif_orientation))
+    palette = frame.global_palette;
   for (size_t i = 0; i < kGifEntries; ++i) {
     std::array<uint8_t, 4>& color = colors[i];
     const auto grey = static_cast<uint8_t>(i);
@@ -341,12 +344,12 @@ Result<void> decode_gif(const EncodedRegion& from, const DecodeOptions& options,
   if (scratch.bytes.size() < needed) scratch.bytes.resize(needed);
   FORELOAD_CHECK(unpack_gif(from.file, frame, scratch.bytes.data()));
 
-  if (options.mode == ColorMode::rgba && !frame.palette && frame.global_palette &&
-      frame.transparent) {
+  if (options.mode == ColorMode::rgba && !options.exif_orientation && !frame.palette &&
+      frame.global_palette && frame.transparent) {
     return fail(ErrorKind::invalid,
                 "GIF image of two palettes whose transparency Pillow cannot convert; save it anew");
   }
-  const GifColors colors = colors_of(frame, options.mode);
+  const GifColors colors = colors_of(frame, options);
   const uint32_t channels = channels_of(options.mode);
   const Region& region = from.region;
   out.reset({region.width, region.height}, channels);
