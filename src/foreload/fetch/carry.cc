@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "foreload/base/hash.h"
 #include "foreload/fetch/engine.h"
 
 namespace foreload {
@@ -257,7 +256,7 @@ void Engine::carry(action::Place& a) {
     bytes = batch.ranges[a.place.index];
     keeper = batch.keeper_of(a.place.index);
   }
-  place(a.tier, a.sample, bytes, std::move(keeper), false);
+  place(a.tier, a.sample, bytes, std::move(keeper), Traffic::fill);
 }
 
 CopyKey Engine::key_of(uint64_t sample) const {
@@ -273,18 +272,10 @@ uint64_t Engine::begin_tier_job(uint32_t tier, TierJob job, uint64_t number) {
 }
 
 void Engine::place(uint32_t tier, uint64_t sample, std::span<const std::byte> bytes,
-                   std::shared_ptr<const void> keeper, bool for_peer) {
-  Put put{begin_tier_job(tier, TierJob::place, sample), key_of(sample), bytes, 0,
+                   std::shared_ptr<const void> keeper, Traffic traffic) {
+  Put put{begin_tier_job(tier, TierJob::place, sample), key_of(sample), bytes, std::nullopt,
           std::move(keeper)};
-  Hands::Job job = [tier = parts_.tiers[tier].get(), borrower = lent_[tier].borrower,
-                    put = std::move(put)]() mutable {
-    put.checksum = checksum64(put.from);
-    tier->submit(borrower, std::span(&put, 1), Traffic::fill);
-  };
-  if (for_peer)
-    parts_.hands->serve(std::move(job));
-  else
-    parts_.hands->copy(std::move(job));
+  parts_.tiers[tier]->submit(lent_[tier].borrower, std::span(&put, 1), traffic);
 }
 
 void Engine::carry(action::Evict& a) {

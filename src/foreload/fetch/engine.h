@@ -272,7 +272,7 @@ class Engine : private Driver {
   void end_tier_job(uint32_t tier, const TierAnswer& answer);
   void end_serving(uint64_t number, const TierAnswer& answer);
   void place(uint32_t tier, uint64_t sample, std::span<const std::byte> bytes,
-             std::shared_ptr<const void> keeper, bool for_peer);
+             std::shared_ptr<const void> keeper, Traffic traffic);
   void read_neighbour(const action::Read& a, std::span<std::byte> into,
                       std::shared_ptr<const void> keeper);
   void read_source(const action::Read& a, Pending& pending, std::byte* into,

@@ -69,7 +69,7 @@ void Engine::carry(action::TellUnread& a) {
 
 void Engine::carry(action::PlacePushed& a) {
   const auto& [bytes, keeper] = pushed_.at({a.rank, a.push});
-  place(a.tier, a.sample, bytes, keeper, true);
+  place(a.tier, a.sample, bytes, keeper, Traffic::peer);
 }
 
 void Engine::carry(action::AnswerPush& a) {

@@ -92,8 +92,9 @@ void DiskWriter::take(QueuedPut put) {
                                             : TierEnd::full);
   }
   if (!begin_segment()) return answer(put, TierEnd::failed);
-  Unpublished record{{current_, {key, 0, size, put.put.checksum}}, {}};
   const std::span<const std::byte> payload = put.put.from;
+  const uint64_t checksum = put.put.checksum ? *put.put.checksum : checksum64(payload);
+  Unpublished record{{current_, {key, 0, size, checksum}}, {}};
   record.put = std::move(put);
   append(std::move(record), payload);
 }

@@ -252,19 +252,25 @@ bool MemoryCopies::holds(const CopyKey& key) const {
 
 // Copying in.
 
-bool MemoryCopies::put(const CopyKey& key, std::span<const std::byte> bytes, uint64_t checksum,
-                       Who who) {
+bool MemoryCopies::put(const CopyKey& key, std::span<const std::byte> bytes,
+                       std::optional<uint64_t> checksum, Who who) {
   Entry* entry = nullptr;
   {
     const std::scoped_lock lock(mutex_);
-    entry = begin_filling(key, bytes.size(), checksum);
+    entry = begin_filling(key, bytes.size());
     if (entry == nullptr) return false;
     sides_[number_of(*entry)].wanted = want_all_ | who;
   }
-  visit_runs(range_, *entry, 0, bytes.size(), [&](const std::byte* into, uint64_t count) {
-    std::memcpy(const_cast<std::byte*>(into), bytes.data(), count);
+  Checksum64 found;
+  visit_runs(range_, *entry, 0, bytes.size(), [&](const std::byte* at, uint64_t count) {
+    std::byte* const into = const_cast<std::byte*>(at);
+    if (checksum)
+      std::memcpy(into, bytes.data(), count);
+    else
+      checked_copy(bytes.data(), {into, count}, found);
     bytes = bytes.subspan(count);
   });
+  entry->checksum.store(checksum ? *checksum : found.value(), std::memory_order_relaxed);
   const uint64_t size = entry->size.load(std::memory_order_relaxed);
   payload_.fetch_add(size, std::memory_order_relaxed);
   uint64_t word = entry->word.load(std::memory_order_relaxed);
@@ -280,8 +286,7 @@ bool MemoryCopies::put(const CopyKey& key, std::span<const std::byte> bytes, uin
   return true;
 }
 
-MemoryCopies::Entry* MemoryCopies::begin_filling(const CopyKey& key, uint64_t size,
-                                                 uint64_t checksum) {
+MemoryCopies::Entry* MemoryCopies::begin_filling(const CopyKey& key, uint64_t size) {
   if (size > settings_.budget || find(key) != nullptr || !make_room(size)) return nullptr;
   // Each run but the first needs a place of its own in the table.
   runs_.clear();
@@ -302,7 +307,6 @@ MemoryCopies::Entry* MemoryCopies::begin_filling(const CopyKey& key, uint64_t si
   entry.content_low.store(key.content.low, std::memory_order_relaxed);
   entry.form.store(key.form, std::memory_order_relaxed);
   entry.size.store(size, std::memory_order_relaxed);
-  entry.checksum.store(checksum, std::memory_order_relaxed);
   taken_ += size;
   set_runs(entry);
   link(entry, key);

@@ -438,7 +438,8 @@ class PlainFiles {
 
   TierEnd write(const Put& put, const Job& job) {
     if (health.dead()) return TierEnd::failed;
-    switch (index.begin_put(put.key, job.drops, put.from.size(), put.checksum, job.who)) {
+    const uint64_t checksum = put.checksum ? *put.checksum : checksum64(put.from);
+    switch (index.begin_put(put.key, job.drops, put.from.size(), checksum, job.who)) {
       case PlainIndex::Begun::dropped:
         return TierEnd::cancelled;
       case PlainIndex::Begun::full:
@@ -447,7 +448,7 @@ class PlainFiles {
         break;
     }
     const auto start = std::chrono::steady_clock::now();
-    const std::string name = name_of_copy(put.key, put.checksum);
+    const std::string name = name_of_copy(put.key, checksum);
     const int error = make_file(name, put.from);
     count(Operation::write, start, error == 0 ? put.from.size() : 0, error != 0);
     if (error != 0)

@@ -87,8 +87,9 @@ struct Put {
   uint64_t id = 0;
   CopyKey key;
   std::span<const std::byte> from;
-  uint64_t checksum = 0;               // XXH3 of the bytes
-  std::shared_ptr<const void> keeper;  // keeps `from` until the answer
+  // XXH3 of the bytes, where somebody knows it: a tier that copies them computes it on the way.
+  std::optional<uint64_t> checksum = std::nullopt;
+  std::shared_ptr<const void> keeper = nullptr;  // keeps `from` until the answer
 };
 
 struct FoundCopy {
