@@ -9,11 +9,10 @@
 namespace foreload {
 
 ArenaRoom::ArenaRoom(std::byte* arena, uint64_t unit, uint32_t units)
-    : arena_(arena), unit_(unit), units_(units) {
+    : arena_(arena), unit_(unit), units_(units), free_(units) {
   ends_.reset(static_cast<uint64_t*>(std::calloc(units / 64 + 1, sizeof(uint64_t))));
   if (!ends_) throw std::bad_alloc();
   heads_.fill(kNone);
-  if (units > 0) give_back({0, units});
 }
 
 unsigned ArenaRoom::class_of(uint32_t count) {
@@ -102,21 +101,33 @@ unsigned ArenaRoom::largest_class() const {
 bool ArenaRoom::take(uint32_t units, std::vector<Run>& runs) {
   if (units > free_) return false;
   while (units > 0) {
-    // Runs of the request's own class may be large enough, those of classes above are.
-    unsigned number = class_of(units);
-    if (heads_[number] == kNone || load(heads_[number]).count < units) {
-      number = class_from(number + 1);
-      if (number == kClasses) number = largest_class();
-    }
-    Run run = remove(heads_[number]);
-    if (run.count > units) {
-      insert({run.first + units, run.count - units});
-      run.count = units;
-    }
-    runs.push_back(run);
-    units -= run.count;
+    runs.push_back(take_run(units));
+    units -= runs.back().count;
   }
   return true;
+}
+
+ArenaRoom::Run ArenaRoom::take_run(uint32_t units) {
+  // Runs of the request's own class may be large enough, those of classes above are.
+  unsigned number = class_of(units);
+  if (heads_[number] == kNone || load(heads_[number]).count < units)
+    number = class_from(number + 1);
+  if (number == kClasses) {
+    const uint32_t unused = units_ - unused_;
+    number = free_ == unused ? kClasses : largest_class();
+    if (unused >= units || number == kClasses || load(heads_[number]).count < unused) {
+      const Run run{unused_, std::min(unused, units)};
+      unused_ += run.count;
+      free_ -= run.count;
+      return run;
+    }
+  }
+  Run run = remove(heads_[number]);
+  if (run.count > units) {
+    insert({run.first + units, run.count - units});
+    run.count = units;
+  }
+  return run;
 }
 
 void ArenaRoom::give_back(Run run) {
@@ -126,6 +137,11 @@ void ArenaRoom::give_back(Run run) {
     run = {remove(run.first - count).first, run.count + count};
   }
   const uint64_t end = uint64_t{run.first} + run.count;
+  if (end == unused_) {
+    unused_ = run.first;
+    free_ += run.count;
+    return;
+  }
   if (end < units_ && marked(static_cast<uint32_t>(end)))
     run.count += remove(static_cast<uint32_t>(end)).count;
   insert(run);

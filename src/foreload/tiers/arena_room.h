@@ -3,7 +3,9 @@
 // Room in an arena, in runs of small units. Whatever is free can be had: a request that no single
 // free run fits gets several, the largest first, so that fragmentation never costs room, only the
 // handling of more runs. Free runs are kept by classes of size in lists that lie in the free memory
-// itself (two-level segregated fit), so taking and giving back take a few steps.
+// itself (two-level segregated fit), so taking and giving back take a few steps. What was never
+// used is in no list and is not touched: the system clears a page when it is first written to,
+// which must not happen while others wait.
 //
 // REQUIRES: one thread at a time.
 #pragma once
@@ -53,6 +55,8 @@ class ArenaRoom {
   bool marked(uint32_t unit) const { return (ends_[unit / 64] >> unit % 64 & 1) != 0; }
   void insert(Run run);
   Run remove(uint32_t at);
+  // So many units, or as many as there are in a row. REQUIRES: something is free.
+  Run take_run(uint32_t units);
   // The first class from this one on that has a run; kClasses if none has.
   unsigned class_from(unsigned number) const;
   unsigned largest_class() const;
@@ -64,7 +68,8 @@ class ArenaRoom {
   std::byte* const arena_;
   const uint64_t unit_;
   const uint32_t units_;
-  uint32_t free_ = 0;
+  uint32_t free_;
+  uint32_t unused_ = 0;  // from here on everything is free, and in no list
   // The first and the last unit of each free run. Zeros that cost nothing before they are used.
   std::unique_ptr<uint64_t[], Unmap> ends_;
   std::array<uint32_t, kClasses> heads_;
