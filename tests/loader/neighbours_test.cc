@@ -92,6 +92,7 @@ TEST(NeighboursProcesses, ADeadNeighbourIsMissedAtOnceAndAStoppedOneIsNot) {
     auto missed = gone.get_future();
     SharedTiers shared(neighbours, 0, own->memory(),
                        [&gone](uint32_t rank, bool in_order) { gone.set_value({rank, in_order}); });
+    shared.watch(neighbours, kPatience);
     EXPECT_EQ(shared.fetch(neighbours, 2, kPatience)[1] != nullptr, has_memory);
     owner.stop();
     EXPECT_EQ(missed.wait_for(milliseconds(50)), std::future_status::timeout);

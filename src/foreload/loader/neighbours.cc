@@ -20,6 +20,11 @@ std::string host_name(const std::string& given) {
   return set == nullptr ? "" : set;
 }
 
+std::chrono::milliseconds left_until(std::chrono::steady_clock::time_point deadline) {
+  const auto time = deadline - std::chrono::steady_clock::now();
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(time), std::chrono::milliseconds(0));
+}
+
 std::string random_name() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
@@ -64,20 +69,20 @@ SharedTiers::SharedTiers(const Neighbours& neighbours, uint32_t rank, int memory
     warnings_.push_back(published.error().message);
 }
 
+void SharedTiers::watch(const Neighbours& neighbours, std::chrono::milliseconds timeout) {
+  if (!shared_) return;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  // Who cannot be watched is missed when it owes something, like any other peer.
+  for (const uint32_t rank : neighbours.ranks) (void)shared_->watch(rank, left_until(deadline));
+}
+
 std::vector<std::shared_ptr<const MemoryView>> SharedTiers::fetch(
     const Neighbours& neighbours, uint32_t ranks, std::chrono::milliseconds timeout) {
   std::vector<std::shared_ptr<const MemoryView>> views(ranks);
   if (!shared_) return views;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  auto left = [deadline] {
-    const auto time = deadline - std::chrono::steady_clock::now();
-    return std::max(std::chrono::ceil<std::chrono::milliseconds>(time),
-                    std::chrono::milliseconds(0));
-  };
-  // Who cannot be watched is missed when it owes something, like any other peer.
-  for (const uint32_t rank : neighbours.ranks) (void)shared_->watch(rank, left());
   for (const uint32_t rank : neighbours.sharing) {
-    auto memory = shared_->fetch(rank, left());
+    auto memory = shared_->fetch(rank, left_until(deadline));
     if (!memory) {
       warnings_.push_back(memory.error().message);
       continue;

@@ -39,6 +39,9 @@ class SharedTiers {
   SharedTiers(const Neighbours& neighbours, uint32_t rank, int memory,
               SharedMemory::Gone gone = {});
 
+  // Hears from now on of those that end. Before ranks agree on the plan, which none leaves before
+  // all have come: who is quick might otherwise have ended before a slow one listens.
+  void watch(const Neighbours& neighbours, std::chrono::milliseconds timeout);
   // Their memory, by rank of `ranks`, null where there is none. Waits for those that have not
   // published theirs yet.
   std::vector<std::shared_ptr<const MemoryView>> fetch(const Neighbours& neighbours, uint32_t ranks,

@@ -369,6 +369,7 @@ Result<void> Opening::join_ranks() {
                                               inbox->post(Event{event::PeerDown{rank, in_order}});
                                             });
   if (!settings_.join) return {};
+  if (shared_) shared_->watch(neighbours_, kNeighbourPatience);
   FORELOAD_CHECK(agree_on_plan(*settings_.join, settings_.rank, settings_.ranks, plan().digest()));
   if (shared_) {
     // All have published before they agreed.

@@ -371,7 +371,8 @@ void WebReads::run() {
       if (message->what == kDone) end(*reinterpret_cast<WebRead*>(of), message->data.code);
     }
     if (ledger_.waiting() > 0 && reads_.size() < settings_.most_in_flight) continue;
-    const auto until = std::min(ledger_.next_due(), Clock::now() + kLongestPoll) - Clock::now();
+    const auto now = Clock::now();  // what is due at once is due before all times
+    const auto until = std::clamp(ledger_.next_due(), now, now + kLongestPoll) - now;
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until).count();
     library_.multi_poll(multi_, nullptr, 0, static_cast<int>(std::max<int64_t>(wait, 0)), nullptr);
   }
