@@ -10,8 +10,8 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <optional>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
