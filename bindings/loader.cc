@@ -205,9 +205,9 @@ std::unique_ptr<LoaderCore> open_loader(
     const std::filesystem::path& dataset, const std::vector<std::string>& files,
     const std::vector<std::vector<std::tuple<uint64_t, uint64_t, std::optional<uint64_t>>>>& ranges,
     const std::optional<std::vector<std::string>>& extensions, const std::filesystem::path& index,
-    bool revalidate, uint32_t rank, uint32_t ranks, const std::string& order, uint64_t seed,
+    bool revalidate, uint32_t rank, uint32_t ranks, const OrderSettings& order, uint64_t seed,
     const std::string& pad, std::optional<uint64_t> epochs, uint64_t first_epoch, uint64_t start,
-    uint64_t batch_size, bool drop_last, bool given_lists, uint64_t memory,
+    uint64_t batch_size, bool drop_last, uint64_t memory,
     const std::vector<std::pair<std::filesystem::path, uint64_t>>& disks,
     const std::map<std::filesystem::path, std::string>& budgets_why,
     std::optional<std::pair<uint32_t, uint32_t>> lane, uint64_t staging,
@@ -229,14 +229,13 @@ std::unique_ptr<LoaderCore> open_loader(
   settings.revalidate = revalidate;
   settings.rank = rank;
   settings.ranks = ranks;
-  settings.order = take(parse_order_kind(order));
+  settings.order = order;
   settings.seed = seed;
   settings.pad = take(parse_pad(pad));
   settings.epochs = epochs;
   settings.first_epoch = first_epoch;
   settings.start = start;
   settings.batching = {batch_size, drop_last};
-  settings.given_lists = given_lists;
   settings.memory = memory;
   const auto why = [&budgets_why](const std::filesystem::path& folder) {
     const auto found = budgets_why.find(folder);
@@ -360,18 +359,18 @@ void register_loader(py::module_& module) {
            [](LoaderCore& core) { return to_json(core.loader()->epoch_stats().figures); })
       .def("run_figures_json",
            without_gil<>([](Loader& loader) { return to_json(loader.stats().figures); }));
-  module.def(
-      "open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
-      py::arg("ranges"), py::arg("extensions"), py::arg("index"), py::arg("revalidate"),
-      py::arg("rank"), py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"),
-      py::arg("epochs"), py::arg("first_epoch") = 0, py::arg("start") = 0, py::arg("batch_size"),
-      py::arg("drop_last"), py::arg("given_lists") = false, py::arg("memory"), py::arg("disks"),
-      py::arg("budgets_why") = std::map<std::filesystem::path, std::string>(),
-      py::arg("lane") = std::nullopt, py::arg("staging"), py::arg("transform") = nullptr,
-      py::arg("threads") = 0, py::arg("skip_bad_samples"), py::arg("deadline"), py::arg("profile"),
-      py::arg("make_tensor") = std::nullopt, py::arg("source_bandwidth") = 0.0,
-      py::arg("source_latency") = 0.0, py::arg("meeting") = nullptr, py::arg("meeting_number") = 0,
-      py::arg("join_timeout") = 60.0, py::arg("peer_timeout") = 10.0);
+  module.def("open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
+             py::arg("ranges"), py::arg("extensions"), py::arg("index"), py::arg("revalidate"),
+             py::arg("rank"), py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"),
+             py::arg("epochs"), py::arg("first_epoch") = 0, py::arg("start") = 0,
+             py::arg("batch_size"), py::arg("drop_last"), py::arg("memory"), py::arg("disks"),
+             py::arg("budgets_why") = std::map<std::filesystem::path, std::string>(),
+             py::arg("lane") = std::nullopt, py::arg("staging"), py::arg("transform") = nullptr,
+             py::arg("threads") = 0, py::arg("skip_bad_samples"), py::arg("deadline"),
+             py::arg("profile"), py::arg("make_tensor") = std::nullopt,
+             py::arg("source_bandwidth") = 0.0, py::arg("source_latency") = 0.0,
+             py::arg("meeting") = nullptr, py::arg("meeting_number") = 0,
+             py::arg("join_timeout") = 60.0, py::arg("peer_timeout") = 10.0);
 }
 
 }  // namespace foreload::python

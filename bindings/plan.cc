@@ -59,13 +59,13 @@ std::vector<Held> held_by(const Integers& ranks, const Sizes& sizes) {
   return held;
 }
 
-MadePlan make_plan(const Sizes& sizes, const std::string& order, uint64_t seed, uint32_t ranks,
+MadePlan make_plan(const Sizes& sizes, const OrderSettings& order, uint64_t seed, uint32_t ranks,
                    std::optional<uint64_t> epochs, const std::string& pad, uint64_t batch_size,
                    bool drop_last, uint64_t first_epoch, uint64_t start,
                    const std::string& placement, const Budgets& budgets,
                    const std::optional<Integers>& held, unsigned threads) {
   Job job;
-  job.order = take(parse_order_kind(order));
+  job.order = order;
   job.seed = seed;
   job.ranks = ranks;
   job.epochs = epochs;

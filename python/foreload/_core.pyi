@@ -73,10 +73,29 @@ class Index:
         """Says which samples these are; equal for equal names in equal order."""
 
 @final
+class OrderSettings:
+    """Which order samples come in."""
+
+    def __init__(self, name: str) -> None: ...
+    @staticmethod
+    def weighted(weights: npt.NDArray[np.float64], draws: int) -> OrderSettings: ...
+    def as_given(self) -> OrderSettings: ...
+    @property
+    def kind(self) -> str:
+        """Its name, or that of what it is like."""
+    @property
+    def given(self) -> bool:
+        """Whether lists of one rank alone are given, epoch by epoch."""
+    def entries(self, samples: int) -> int:
+        """How many samples an epoch has."""
+    def identity(self, samples: int) -> str:
+        """What must be the same for it to be the same order, the seed apart."""
+
+@final
 class Epoch:
     """The order in which one epoch visits samples."""
 
-    def __init__(self, kind: str, samples: int, seed: int, epoch: int) -> None: ...
+    def __init__(self, order: OrderSettings | str, samples: int, seed: int, epoch: int) -> None: ...
     @staticmethod
     def given(samples: int, ids: npt.NDArray[np.int64]) -> Epoch: ...
     def __len__(self) -> int: ...
@@ -176,7 +195,7 @@ class Plan:
 def make_plan(
     *,
     sizes: Sizes,
-    order: str,
+    order: OrderSettings | str,
     seed: int,
     ranks: int,
     epochs: int | None,
@@ -319,7 +338,7 @@ def open_loader(
     revalidate: bool,
     rank: int,
     ranks: int,
-    order: str,
+    order: OrderSettings | str,
     seed: int,
     pad: str,
     epochs: int | None,
@@ -327,7 +346,6 @@ def open_loader(
     start: int = 0,
     batch_size: int,
     drop_last: bool,
-    given_lists: bool = False,
     memory: int,
     disks: list[tuple[str, int]],
     budgets_why: dict[str, str] = ...,

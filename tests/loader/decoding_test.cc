@@ -209,7 +209,7 @@ TEST_F(DecodingTest, SkippedSamplesCountWhenTheirBatchIsGiven) {
   write_file(33, "this is no image");
   LoaderSettings with = decoding(2, 2);
   with.skip_bad_samples = true;
-  with.order = OrderKind::sequential;
+  with.order.name = "sequential";
   const auto loader = open(with);
   uint64_t given = 0;
   while (given < 100) {
@@ -237,7 +237,7 @@ TEST_F(DecodingTest, SizesMayDiffer) {
 TEST_F(DecodingTest, ListsOfASamplerAreReadAsGiven) {
   LoaderSettings with = settings(1);
   with.epochs.reset();
-  with.given_lists = true;
+  with.order = with.order.as_given();
   const auto loader = open(with);
   ASSERT_TRUE(loader->give_list({5, 5, 99, 0, 1}, {2, 5}));
   std::vector<std::vector<uint64_t>> batches;

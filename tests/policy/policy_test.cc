@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "foreload/plan/given_order.h"
+
 #include "world.h"
 
 namespace foreload {
@@ -272,23 +274,28 @@ TEST(Policy, GoesOnForEverIfAsked) {
   EXPECT_EQ(world.lists_.at(30), reading_list(*world.plan_, 30));
 }
 
-std::shared_ptr<const EpochOrder> list_of(std::vector<uint64_t> samples) {
-  const auto order = std::move(*make_given_order(10, {std::move(samples)}));
-  return std::move(*order->epoch(0));
+std::shared_ptr<const EpochOrder> list_of(std::vector<uint64_t> samples,
+                                          std::vector<uint64_t> batch_ends = {}) {
+  return GivenOrder(10).give(std::move(samples), std::move(batch_ends))->list;
+}
+
+std::shared_ptr<const Plan> plan_of_lists(uint64_t memory, uint32_t ranks = 1) {
+  Job job = job_of(1, memory);
+  job.ranks = ranks;
+  job.order = job.order.as_given();
+  return plan_of(job, *Sizes::uniform(10, 100));
 }
 
 TEST(Policy, ReadsTheListsOfASamplerAsTheyCome) {
   PolicySettings settings;
   settings.endless = true;
-  settings.given_lists = true;
-  World world(plan_of(job_of(1, 1000), *Sizes::uniform(10, 100)), settings);
+  World world(plan_of_lists(1000), settings);
   world.run();
   EXPECT_TRUE(world.delivered_.empty());
   world.tell(event::EpochKnown{0, list_of({3, 3, 1, 9, 0})});
   world.run();
   EXPECT_EQ(world.delivered_.size(), 2u);  // of four and of one
-  const auto ends = std::make_shared<const std::vector<uint64_t>>(std::vector<uint64_t>{1, 4, 6});
-  world.tell(event::EpochKnown{1, list_of({5, 5, 2, 1, 3, 9}), ends});
+  world.tell(event::EpochKnown{1, list_of({5, 5, 2, 1, 3, 9}, {1, 4, 6})});
   world.run();
   EXPECT_EQ(world.delivered_.size(), 5u);
   EXPECT_EQ(world.lists_.at(0), (std::vector<uint64_t>{3, 3, 1, 9, 0}));
@@ -298,8 +305,7 @@ TEST(Policy, ReadsTheListsOfASamplerAsTheyCome) {
 TEST(Policy, ASeekForgetsTheListsOfASampler) {
   PolicySettings settings;
   settings.endless = true;
-  settings.given_lists = true;
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), settings);
+  World world(plan_of_lists(0), settings);
   world.tell(event::EpochKnown{0, list_of({1, 2, 3, 4, 5})});
   world.tell(event::Seek{0, 0});
   world.tell(event::EpochKnown{0, list_of({6, 7})});
@@ -310,10 +316,7 @@ TEST(Policy, ASeekForgetsTheListsOfASampler) {
 TEST(Policy, AListThatIsGivenAfterASeekGoesOnWithThePlacesInTheEpoch) {
   PolicySettings settings;
   settings.endless = true;
-  settings.given_lists = true;
-  Job job = job_of(1, 0);
-  job.ranks = 2;
-  World world(plan_of(job, *Sizes::uniform(10, 100)), settings);
+  World world(plan_of_lists(0, 2), settings);
   world.tell(event::Seek{3, 6});
   world.tell(event::EpochKnown{3, list_of({6, 7})});
   world.tell(event::EpochKnown{4, list_of({1})});

@@ -22,6 +22,7 @@ from foreload._arguments import (
 )
 from foreload._keywords import suggests_keywords
 from foreload.engine.budgets import Disk, budgets_of
+from foreload.planning.weighted_order import WeightedOrder, settings_of
 from foreload.reports.verdict import Notices
 
 
@@ -44,7 +45,7 @@ class Reader:
         batch_size: Samples in a batch.
         drop_last: Whether a last batch that is not full is left out.
         seed: Seed of the shuffle.
-        order: "torch", "sequential" or "feistel"; see `foreload.order`.
+        order: "torch", "sequential", "feistel" or a `foreload.WeightedOrder`; see `foreload.order`.
         pad: "repeat" or "truncate"; see `foreload.order`.
         memory: Memory to keep samples in, like "8GiB"; "auto" is half of what is left.
         disk: "FOLDER:SIZE" of a disk cache, or several; the fastest is used first. The size "auto"
@@ -74,7 +75,7 @@ class Reader:
         batch_size: SupportsIndex = 64,
         drop_last: bool = False,
         seed: SupportsIndex = 0,
-        order: str = "torch",
+        order: str | WeightedOrder = "torch",
         pad: str = "repeat",
         memory: Bytes = 0,
         disk: Disk | Sequence[Disk] | None = None,
@@ -104,7 +105,7 @@ class Reader:
             revalidate=revalidate,
             rank=whole("rank", rank, 0, count - 1),
             ranks=count,
-            order=order,
+            order=settings_of(order),
             seed=seed_word(seed),
             pad=pad,
             epochs=maybe_whole("epochs", epochs, 1),

@@ -52,6 +52,7 @@ from foreload.loader.witness import Witness
 from foreload.planning.place import Iteration, Place
 from foreload.planning.reading_lists import ReadingLists
 from foreload.planning.samplers import OrderSampler, batches_of, order_sampler
+from foreload.planning.weighted_order import WeightedOrder, settings_of
 from foreload.python_transforms.makers import makers_of
 from foreload.python_transforms.one_sample import OneSample
 from foreload.python_transforms.pipeline import Pipeline
@@ -116,7 +117,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             or "unchanged" (Pillow's image as it is stored, with alpha or grey of 16 bits).
         epochs: Number of epochs; None goes on for as long as the loop does.
         seed: Seed of order and transform.
-        order: "torch", or "feistel" for sets too large to shuffle; needs `shuffle`.
+        order: "torch", "feistel" for sets too large to shuffle, or a `foreload.WeightedOrder`;
+            needs `shuffle`.
         pad: What happens if ranks cannot share samples evenly: "repeat" some, "truncate", or
             "none": some ranks get one sample more (for evaluation).
         return_index: Whether a batch has the numbers of its samples as a third entry.
@@ -170,7 +172,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         workers: str = "thread",
         epochs: SupportsIndex | None = None,
         seed: SupportsIndex | None = None,
-        order: str = "torch",
+        order: str | WeightedOrder = "torch",
         pad: str = "repeat",
         return_index: bool = False,
         rank: SupportsIndex | None = None,
@@ -257,14 +259,15 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 skip=on_error == "skip",
             )
 
-        kind = order if shuffle else "sequential"
+        asked = settings_of(order if shuffle else "sequential")
         pad = pad if ranks.count > 1 else "repeat"
-        given_lists = sampler is not None or batch_sampler is not None or pad == "none"
+        if sampler is not None or batch_sampler is not None or pad == "none":
+            asked = asked.as_given()
         self._iteration = Iteration()
         core: Core
         give_back: Callable[[], object] = bool
         if samples.blobs is not None or samples.makes_itself:
-            own = order_sampler(samples.count or 0, kind, self.seed, ranks, pad, self._iteration)
+            own = order_sampler(samples.count or 0, asked, self.seed, ranks, pad, self._iteration)
             core = core_of(
                 PythonData(
                     samples,
@@ -280,7 +283,6 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 self.batch_size,
                 self.drop_last,
                 last_epoch,
-                given_lists,
             )
         else:
             settings = engine_settings(
@@ -298,13 +300,12 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             settings |= {
                 "rank": ranks.rank,
                 "ranks": ranks.count,
-                "order": kind,
+                "order": asked,
                 "seed": self.seed,
                 "pad": "repeat" if pad == "none" else pad,
-                "epochs": None if given_lists else last_epoch,
+                "epochs": None if asked.given else last_epoch,
                 "batch_size": unit,
                 "drop_last": self.drop_last,
-                "given_lists": given_lists,
                 "transform": compiled,
                 "threads": self.num_workers if compiled is not None else 0,
                 "skip_bad_samples": on_error == "skip",
@@ -315,7 +316,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 if self._feed is not None:
                     self._feed.reserve(pinned_memory, compiled, unit)
             core, give_back = open_engine(settings, ranks, cache, joining)
-            own = order_sampler(core.samples, kind, self.seed, ranks, pad, self._iteration)
+            own = order_sampler(core.samples, asked, self.seed, ranks, pad, self._iteration)
         self._core = core
         # Whether C++ gathers rows.
         self._rows = isinstance(core, ListCore) and isinstance(core.maker, RowMaker)
@@ -505,7 +506,9 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
     def _identity(self) -> Identity:
         order = self._lists.order
-        kind = order.kind if self._lists.sampler is None else "sampler"
+        kind = "sampler"
+        if self._lists.sampler is None:
+            kind = order.settings.identity(order.samples) if order.samples else order.kind
         seeded = self._uses_seed or order.kind != "sequential"
         fingerprint = self._check_usable().fingerprint
         counted = kind != "sampler" and not self._samples.stream

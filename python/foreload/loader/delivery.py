@@ -206,7 +206,7 @@ class Delivery:
             if isinstance(batch, ListBatch):
                 return batch.made, batch.indices
             return self._timed(self._batches.native, batch), batch.indices
-        count = self._lists.order.samples if self._lists.sampler is None else NO_MODULUS
+        count = self._lists.order.entries if self._lists.sampler is None else NO_MODULUS
         made = self._pipeline.next(
             self.engine.pull,
             lambda batch: self._batches.tasks(

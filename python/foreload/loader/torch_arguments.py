@@ -12,12 +12,13 @@ from foreload import _core
 from foreload._arguments import one_of, seed_word, whole
 from foreload._collate import HAVE_TORCH
 from foreload.data.samples import Samples
+from foreload.planning.weighted_order import WeightedOrder
 
 
 def check_choices(
     on_error: str,
     pad: str,
-    order: str,
+    order: str | WeightedOrder,
     workers: str,
     in_order: bool,
     pin_memory_device: str,
@@ -26,7 +27,8 @@ def check_choices(
     """Refuse what cannot be meant, whatever the data set is."""
     one_of("on_error", on_error, "raise", "skip")
     one_of("pad", pad, "repeat", "truncate", "none")
-    one_of("order", order, "torch", "feistel")
+    if not isinstance(order, WeightedOrder):
+        one_of("order", order, "torch", "feistel")
     one_of("workers", workers, "thread", "process")
     if pin_memory_device:
         raise ValueError(
@@ -103,7 +105,12 @@ def _check_stream(name: str, given: Mapping[str, Any]) -> None:
 
 
 def refuse_together(
-    batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool, order: str
+    batch_size: Any,
+    shuffle: Any,
+    sampler: Any,
+    batch_sampler: Any,
+    drop_last: bool,
+    order: str | WeightedOrder,
 ) -> None:
     """Refuse what contradicts itself, as torch does."""
     for name, given in (("sampler", sampler), ("batch_sampler", batch_sampler)):

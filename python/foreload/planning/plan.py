@@ -21,6 +21,7 @@ from foreload._arguments import (
     sizes_per_rank,
     whole,
 )
+from foreload.planning.weighted_order import WeightedOrder, settings_of
 
 
 def plan(
@@ -35,7 +36,7 @@ def plan(
     batch_size: SupportsIndex = 64,
     drop_last: bool = False,
     seed: SupportsIndex = 0,
-    order: str = "torch",
+    order: str | WeightedOrder = "torch",
     pad: str = "repeat",
     first_epoch: SupportsIndex = 0,
     start: SupportsIndex = 0,
@@ -63,7 +64,7 @@ def plan(
         batch_size: Samples in a batch of one rank.
         drop_last: Whether a last batch that is not full is left out.
         seed: From -2**63 up to 2**64 - 1; taken modulo 2**64, as torch does.
-        order: "torch", "sequential" or "feistel"; see `foreload.order`.
+        order: "torch", "sequential", "feistel" or a `foreload.WeightedOrder`; see `foreload.order`.
         pad: "repeat" or "truncate"; see `foreload.order`.
         first_epoch: The epoch the job starts or resumes in.
         start: Samples of that epoch that all ranks together have read before.
@@ -86,7 +87,7 @@ def plan(
     ]
     return _core.make_plan(
         sizes=_sizes(dataset, samples, mean_size, size_sigma, sizes, extensions),
-        order=order,
+        order=settings_of(order),
         seed=word,
         ranks=count,
         epochs=maybe_whole("epochs", epochs),

@@ -150,9 +150,9 @@ class ReadingLists:
             assert reading.lists is not None
             return reading.place.consumed + int(reading.lists[1][batches - 1])
         if batches == reading.batches:
-            return self.order.samples
+            return self.order.entries
         done = reading.place.consumed + batches * self.batch_size * self.order.num_replicas
-        return min(self.order.samples, done)
+        return min(self.order.entries, done)
 
     def set_epoch(self, epoch: int) -> None:
         """The sampler's next list is of this epoch."""

@@ -16,6 +16,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from foreload import _core
 from foreload._arguments import Bytes, whole
 from foreload._keywords import suggests_keywords
 from foreload.cluster.ranks import Ranks, find_ranks
@@ -170,13 +171,12 @@ def open_dataset(
     settings |= {
         "rank": 0,
         "ranks": 1,
-        "order": "torch",
+        "order": _core.OrderSettings("torch").as_given(),
         "seed": 0,
         "pad": "repeat",
         "epochs": None,
         "batch_size": 1,
         "drop_last": False,
-        "given_lists": True,
         "skip_bad_samples": False,
     }
     server = Server(*open_engine(settings, ranks, cache, joining=None))

@@ -63,14 +63,18 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return near.empty() ? "" : fmt::format("; did you mean {}?", near);
 }
 
-Result<void> check_choice(std::string_view what, std::string_view value,
-                          const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return {};
+std::string alternatives(const std::vector<std::string>& choices) {
   std::string all;
   for (size_t i = 0; i < choices.size(); ++i)
     all += (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") + choices[i];
-  return fail(ErrorKind::invalid,
-              fmt::format("{} is '{}': use {}{}", what, value, all, did_you_mean(value, choices)));
+  return all;
+}
+
+Result<void> check_choice(std::string_view what, std::string_view value,
+                          const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return {};
+  return fail(ErrorKind::invalid, fmt::format("{} is '{}': use {}{}", what, value,
+                                              alternatives(choices), did_you_mean(value, choices)));
 }
 
 }  // namespace foreload

@@ -28,6 +28,9 @@ std::string nearest(std::string_view name, const std::vector<std::string>& names
 // "; did you mean epochs?", empty if no name is near.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);
 
+// "auto, io_uring or threads".
+std::string alternatives(const std::vector<std::string>& choices);
+
 // Fails with `invalid` if `value` is none of the choices: "--io is 'thread': use auto, io_uring or
 // threads; did you mean threads?".
 Result<void> check_choice(std::string_view what, std::string_view value,

@@ -36,7 +36,7 @@ Result<int> run_order(const OrderOptions& options) {
   FORELOAD_TRY(const uint64_t epoch_number, parse_count("--epoch", options.epoch));
   FORELOAD_TRY(const uint64_t seed, parse_count("--seed", options.seed));
   FORELOAD_TRY(const uint64_t start, parse_count("--start", options.start, 0, samples));
-  FORELOAD_TRY(const OrderKind kind, parse_order_kind(options.order));
+  FORELOAD_TRY(const OrderSettings kind, parse_order(options.order));
   FORELOAD_TRY(const Pad pad, parse_pad(options.pad));
   if (rank >= ranks)
     return fail(

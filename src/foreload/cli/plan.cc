@@ -84,7 +84,7 @@ Result<Job> job_of(const PlanArguments& options) {
   FORELOAD_TRY(job.batching.batch_size, parse_count("--batch-size", options.batch_size, 1));
   job.batching.drop_last = options.drop_last;
   FORELOAD_TRY(job.seed, parse_count("--seed", options.seed));
-  FORELOAD_TRY(job.order, parse_order_kind(options.order));
+  FORELOAD_TRY(job.order, parse_order(options.order));
   FORELOAD_TRY(job.pad, parse_pad(options.pad));
   FORELOAD_TRY(job.placement, parse_placement_kind(options.placement));
   FORELOAD_TRY(const uint64_t memory, parse_size("--memory", options.memory));

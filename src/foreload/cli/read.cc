@@ -143,7 +143,7 @@ Result<LoaderSettings> settings_of(const ReadOptions& options) {
   FORELOAD_TRY(settings.batching.batch_size, parse_count("--batch-size", options.batch_size, 1));
   settings.batching.drop_last = options.drop_last;
   FORELOAD_TRY(settings.seed, parse_count("--seed", options.seed));
-  FORELOAD_TRY(settings.order, parse_order_kind(options.order));
+  FORELOAD_TRY(settings.order, parse_order(options.order));
   FORELOAD_CHECK(parse_memory(options.memory, settings));
   FORELOAD_TRY(settings.staging, parse_size("--staging", options.staging));
   for (const std::string& text : options.disks) {

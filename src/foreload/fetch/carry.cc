@@ -131,7 +131,7 @@ void Engine::carry(action::Read& a) {
     return read_neighbour(a, into, std::move(keeper));
   }
   Lent& tier = lent_[a.from.number];
-  pending.from = ahead_[a.sample] ? From::source : tier.from;
+  pending.from = ahead_.test(a.sample, 0) ? From::source : tier.from;
   pending.tier_job = tier_job(a.from.number, TierJob::Kind::read, a.request);
   tier.reads.push_back({pending.tier_job, key_of(a.sample), size, 0, into, std::move(keeper)});
 }
@@ -251,7 +251,7 @@ void Engine::carry(action::Place& a) {
     const auto& slot = arrived_.at(a.request);
     bytes = slot->range(0);
     keeper = slot;
-    ahead_[a.sample] = true;
+    ahead_.set(a.sample, 0);
   } else {
     const OpenBatch& batch = open_.at(a.place.batch);
     bytes = batch.ranges[a.place.index];
@@ -261,7 +261,7 @@ void Engine::carry(action::Place& a) {
 }
 
 CopyKey Engine::key_of(uint64_t sample) {
-  Digest& content = contents_[sample];
+  Digest& content = contents_.touch(sample);
   if (content == Digest()) content = parts_.index->content(sample);
   return {content, 0};
 }

@@ -58,7 +58,7 @@ Engine::Engine(EngineParts parts)
       policy_(parts_.plan, parts_.policy, parts_.held),
       start_(Clock::now()),
       contents_(parts_.plan->sizes().samples()),
-      ahead_(parts_.plan->sizes().samples()),
+      ahead_(parts_.plan->sizes().samples(), 1),
       loads_(parts_.tiers.size() + 2, StageLoad(start_)),
       disks_load_(start_),
       peers_load_(start_),
@@ -150,9 +150,8 @@ void Engine::seek(uint64_t epoch, uint64_t start) {
   parts_.inbox->post(Event{event::Seek{epoch, start}});
 }
 
-void Engine::give_list(uint64_t epoch, std::shared_ptr<const EpochOrder> list,
-                       std::shared_ptr<const std::vector<uint64_t>> batch_ends) {
-  parts_.inbox->post(Event{event::EpochKnown{epoch, std::move(list), std::move(batch_ends)}});
+void Engine::learn(uint64_t epoch, std::shared_ptr<const EpochOrder> order) {
+  parts_.inbox->post(Event{event::EpochKnown{epoch, std::move(order)}});
 }
 
 EngineStats Engine::stats() const {
@@ -371,7 +370,7 @@ void Engine::end_read(uint64_t request, ReadEnd end) {
       stats_.source_bytes += parts_.plan->sizes()[pending.sample];
       ++stats_.source_samples;
     } else if (from_tier) {
-      ahead_[pending.sample] = false;
+      ahead_.reset(pending.sample, 0);
       if (lent_[pending.origin.number].from == From::disk) {
         std::lock_guard lock(mutex_);
         stats_.disk_bytes += parts_.plan->sizes()[pending.sample];

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "foreload/base/result.h"
+#include "foreload/base/sparse_array.h"
 #include "foreload/dataset/index.h"
 #include "foreload/decode/transform.h"
 #include "foreload/fetch/hands.h"
@@ -35,6 +36,7 @@
 #include "foreload/plan/plan.h"
 #include "foreload/policy/driver.h"
 #include "foreload/policy/policy.h"
+#include "foreload/policy/sample_states.h"
 #include "foreload/staging/staging.h"
 #include "foreload/stores/source.h"
 #include "foreload/tiers/memory_view.h"
@@ -164,9 +166,8 @@ class Engine : private Driver {
   void release();
   // The next batch is the first one after `start` samples of `epoch`; see event::Seek.
   void seek(uint64_t epoch, uint64_t start);
-  // This rank's list of an epoch, where a sampler gives lists; see event::EpochKnown.
-  void give_list(uint64_t epoch, std::shared_ptr<const EpochOrder> list,
-                 std::shared_ptr<const std::vector<uint64_t>> batch_ends);
+  // The plan's order has grown by an epoch; see event::EpochKnown.
+  void learn(uint64_t epoch, std::shared_ptr<const EpochOrder> order);
 
   EngineStats stats() const;
 
@@ -311,7 +312,7 @@ class Engine : private Driver {
     bool lost = false;
   };
   std::vector<Lent> lent_;                           // by tier
-  std::vector<Digest> contents_;                     // of samples, as far as they were asked for
+  SparseArray<Digest> contents_;                     // of samples, as far as they were asked for
   std::unordered_map<uint64_t, TierJob> tier_jobs_;  // by id
   uint64_t next_tier_job_ = 1;
   uint64_t disk_jobs_ = 0;                         // of them
@@ -322,7 +323,7 @@ class Engine : private Driver {
       pushed_;  // by peers, until they are answered
   // Bytes that arrived in this round without a batch, until they are placed.
   std::unordered_map<uint64_t, std::shared_ptr<Slot>> arrived_;
-  std::vector<bool> ahead_;  // samples whose next tier read counts as source
+  SampleBits ahead_;  // samples whose next tier read counts as source
   std::unordered_map<uint64_t, std::string> last_error_;  // of samples being retried
   struct NeighbourJob {
     std::vector<std::pair<uint32_t, std::shared_ptr<const MemoryView>>> neighbours;  // in turn

@@ -62,7 +62,7 @@ struct LoaderSettings {
   // Name of this host, so that ranks on one host can count as ranks on several; empty: see
   // find_neighbours(). Ranks on the same host read each other's memory in place.
   std::string host;
-  OrderKind order = OrderKind::torch;
+  OrderSettings order;  // "given": lists come from give_list(), epoch by epoch
   uint64_t seed = 0;
   Pad pad = Pad::repeat;
   std::optional<uint64_t> epochs;  // unknown: goes on for as long as batches are asked for
@@ -90,9 +90,6 @@ struct LoaderSettings {
   // Where the memory of decoded batches comes from, and goes back to after each use; null: from the
   // system, and kept for the next ones.
   std::function<std::unique_ptr<SlotAllocator>()> decoded_memory;
-  // Reading lists come from give_list(), epoch by epoch, and `order` only tells where samples are
-  // kept.
-  bool given_lists = false;
 
   // What `foreload probe` saved, to begin with. Nothing: the default file, if it is there and good;
   // an empty path: none.
@@ -181,9 +178,8 @@ class Loader {
   // The next batch is the first one after `start` samples of `epoch`, which all ranks together have
   // consumed. Lists must be given again: the first one is of this epoch, without what was consumed.
   void seek(uint64_t epoch, uint64_t start);
-  // This rank's samples of the next epoch that has none yet, in order; `batch_ends` says where each
-  // batch ends, empty: all as long as the settings say. Fails with `invalid` for a sample that is
-  // not there or ends that do not grow up to the length of the list. REQUIRES: given_lists.
+  // This rank's samples of the next epoch that has none yet; see GivenOrder::give().
+  // REQUIRES: the order is a given one.
   Result<void> give_list(std::vector<uint64_t> samples, std::vector<uint64_t> batch_ends = {});
 
   const Plan& plan() const { return *plan_; }
@@ -208,8 +204,6 @@ class Loader {
   uint64_t resumed_epoch_ = 0;
   uint64_t resumed_start_ = 0;
   uint64_t given_ = 0;  // batches of epoch_ given so far
-  bool given_lists_ = false;
-  std::map<uint64_t, uint64_t> given_batches_;  // by epoch that a list was given for
   std::optional<SteadyTime> epoch_begin_;
   std::optional<SteadyTime> waiting_since_;  // the call of next() that is not answered yet
   EpochStats epoch_stats_;

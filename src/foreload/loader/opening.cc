@@ -397,8 +397,7 @@ void Opening::settle_policy() {
   policy.tries = settings_.tries;
   policy.read_deadline = settings_.read_deadline;
   policy.peer_timeout = settings_.peer_timeout;
-  policy.endless = !settings_.epochs || settings_.given_lists;
-  policy.given_lists = settings_.given_lists;
+  policy.endless = !settings_.epochs;
   // Ranks that do not talk may be anywhere.
   const auto local = static_cast<uint32_t>(1 + neighbours_.ranks.size());
   settle_limiters(settings_, machine_, stats_.start.root, local, stats_.start, policy);

@@ -164,7 +164,7 @@ Result<DeviceProfile> probe_source(const fs::path& dataset, const ProbeSettings&
   FORELOAD_TRY(OpenedIndex opened,
                open_saved_index({{dataset.native()}, settings.index, {}, false}, listing));
   const auto index = std::make_shared<const DatasetIndex>(std::move(opened.index));
-  FORELOAD_TRY(const auto order, make_order(OrderKind::feistel, index->samples(), settings.seed));
+  FORELOAD_TRY(const auto order, make_order({"feistel"}, index->samples(), settings.seed));
   FORELOAD_TRY(std::shared_ptr<const EpochOrder> shuffled, order->epoch(0));
   SourceProbe probe(index, std::move(shuffled));
   FORELOAD_CHECK(probe.open(*opened.store));

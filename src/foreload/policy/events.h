@@ -55,12 +55,11 @@ inline constexpr uint64_t kNoPush = 0;
 enum class PushEnd : uint8_t { kept, refused };
 
 namespace event {
-// The order of an epoch, asked for with ComputeEpoch, or this rank's reading list as a sampler gave
-// it, which may come with batches of its own: the position after the last sample of each.
+// The order of an epoch: asked for with ComputeEpoch, or beyond what was known at the start, and
+// just given.
 struct EpochKnown {
   uint64_t epoch;
   std::shared_ptr<const EpochOrder> order;
-  std::shared_ptr<const std::vector<uint64_t>> batch_ends = nullptr;
 };
 struct ReadEnded {
   uint64_t request;

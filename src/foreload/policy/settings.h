@@ -54,8 +54,6 @@ struct PolicySettings {
   std::vector<uint32_t> neighbours;
   // Which replicas give way to what the dead held, by name (eviction.h).
   std::string_view eviction = "in turn";
-  // Somebody gives this rank's reading lists, epoch by epoch: nothing is asked for.
-  bool given_lists = false;
 };
 
 // What the policy knows about itself, for statistics.
