@@ -5,6 +5,7 @@ other for whoever uses it."""
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -88,10 +89,10 @@ def test_a_loader_follows_it_and_resumes_anywhere(folder: Path, files: bool) -> 
             **(settings | more),
         )
 
-    def numbers(batch: object) -> list[int]:
-        return (batch[-1] if files else batch).tolist()  # type: ignore[index,union-attr]
+    def numbers(batch: list[int]) -> list[int]:
+        return [sample[-1] for sample in batch] if files else [int(sample) for sample in batch]
 
-    with open_loader() as loader:
+    with closing(open_loader()) as loader:
         assert len(loader) == 8
         epochs, states = [], []
         for _ in range(2):
@@ -104,7 +105,7 @@ def test_a_loader_follows_it_and_resumes_anywhere(folder: Path, files: bool) -> 
             order, 40, seed=3, epoch=epoch
         )
     for done in (1, 5, 8, 11):
-        with open_loader() as loader:
+        with closing(open_loader()) as loader:
             loader.load_state_dict(states[done - 1])
             rest = [numbers(batch) for _ in range(2) for batch in loader]
         expected = (epochs[0] + epochs[1])[done:]
@@ -125,7 +126,7 @@ def test_ranks_of_a_loader_share_an_epoch(folder: Path) -> None:
     for pad, each in (("repeat", 8), ("truncate", 7), ("none", None)):
         together: list[int] = []
         for rank in range(4):
-            with foreload.DataLoader(
+            loader = foreload.DataLoader(
                 Numbers(40),
                 batch_size=3,
                 shuffle=True,
@@ -134,8 +135,8 @@ def test_ranks_of_a_loader_share_an_epoch(folder: Path) -> None:
                 num_workers=0,
                 rank=rank,
                 world_size=4,
-            ) as loader:
-                mine = [int(number) for batch in loader for number in batch]
+            )
+            mine = [int(number) for batch in loader for number in batch]
             assert each is None or len(mine) == each
             together += mine
         whole = epoch_of(order, 40)
@@ -148,8 +149,8 @@ def test_ranks_of_a_loader_share_an_epoch(folder: Path) -> None:
 
 def test_a_reader_and_a_plan_follow_it(folder: Path) -> None:
     order = foreload.WeightedOrder(WEIGHTS, draws=10)
-    with foreload.Reader(str(folder), order=order, epochs=1, extensions=[".bin"]) as reader:
-        read = [int(i) for batch in reader for i in batch.indices]
+    reader = foreload.Reader(str(folder), order=order, epochs=1, extensions=[".bin"])
+    read = [int(i) for batch in reader for i in batch.indices]
     assert read == epoch_of(order, 40)
     plan = foreload.plan(sizes=[100] * 40, order=order, epochs=3, memory="1KiB")
     assert plan.reading_list(0, 1).tolist() == epoch_of(order, 40, epoch=1)
