@@ -90,6 +90,7 @@ sanitize: test-asan test-tsan ## C++ tests under the address, undefined-behaviou
 fuzz: system-tests ## a short run of the fuzzers; FUZZ_SECONDS=600 for a long one
 	@tests/decode/fuzz/run.sh $(FUZZ_SECONDS)
 	@tests/peers/fuzz/run.sh $(FUZZ_SECONDS)
+	@tests/formats/fuzz/run.sh $(FUZZ_SECONDS)
 
 test-gpu: $(stamps)/package $(stamps)/dev-tools ## the tests that need a GPU, which `make test` skips without one
 	@FORELOAD_NEEDS_GPU=1 $(python) -m pytest tests/python/test_gpu.py

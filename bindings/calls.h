@@ -72,6 +72,7 @@ uint64_t within(std::string_view name, int64_t value, uint64_t first, uint64_t e
 
 void register_dataset(py::module_& module);
 void register_order(py::module_& module);
+void register_settings(py::module_& module);
 void register_sizes(py::module_& module);
 void register_plan(py::module_& module);
 void register_transform(py::module_& module);

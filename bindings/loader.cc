@@ -6,29 +6,24 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
-#include <pybind11/stl/filesystem.h>
 
 #include "foreload/base/cpus.h"
-#include "foreload/formats/format.h"
 #include "foreload/loader/meeting.h"
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
-#include "foreload/stores/shaped.h"
 
 #include "calls.h"
 #include "endings.h"
 #include "pixels.h"
+#include "settings.h"
 #include "tensor_memory.h"
 
 namespace foreload::python {
@@ -189,84 +184,24 @@ Result<std::unique_ptr<Loader>> in_time(Result<std::unique_ptr<Loader>> opened) 
   return opened;
 }
 
-// The source gives so many bytes per second (0: all it can) and takes so many seconds longer for
-// each read: for benchmarks that want to see on a fast disk what slow storage would do.
-void make_slow(double bandwidth, double latency, LoaderSettings& settings) {
-  if (bandwidth == 0 && latency == 0) return;
-  settings.wrap_source = [bandwidth, latency](auto make, auto answered) {
-    return shape_source(std::move(make),
-                        {.bytes_per_second = bandwidth,
-                         .latency = std::chrono::microseconds(std::llround(latency * 1e6))},
-                        std::move(answered));
-  };
-}
-
-std::unique_ptr<LoaderCore> open_loader(
-    const std::filesystem::path& dataset, const std::vector<std::string>& files,
-    const std::vector<std::vector<std::tuple<uint64_t, uint64_t, std::optional<uint64_t>>>>& ranges,
-    const std::optional<std::vector<std::string>>& extensions, const std::filesystem::path& index,
-    bool revalidate, uint32_t rank, uint32_t ranks, const OrderSettings& order, uint64_t seed,
-    const std::string& pad, std::optional<uint64_t> epochs, uint64_t first_epoch, uint64_t start,
-    uint64_t batch_size, bool drop_last, uint64_t memory,
-    const std::vector<std::pair<std::filesystem::path, uint64_t>>& disks,
-    const std::map<std::filesystem::path, std::string>& budgets_why,
-    std::optional<std::pair<uint32_t, uint32_t>> lane, uint64_t staging,
-    const std::shared_ptr<Transform>& transform, unsigned threads, bool skip_bad_samples,
-    double deadline, const std::optional<std::filesystem::path>& profile,
-    const std::optional<py::function>& make_tensor, double source_bandwidth, double source_latency,
-    const std::shared_ptr<Meeting>& meeting, uint64_t meeting_number, double join_timeout,
-    double peer_timeout) {
-  LoaderSettings settings;
-  settings.dataset = dataset;
-  settings.files = files;
-  for (const auto& sample : ranges) {
-    std::vector<FileRange>& parts = settings.ranges.emplace_back();
-    for (const auto& [file, offset, length] : sample)
-      parts.push_back({file, offset, length.value_or(FileRange::kToTheEnd)});
-  }
-  settings.extensions = extensions.value_or(image_extensions());
-  settings.index = index;
-  settings.revalidate = revalidate;
-  settings.rank = rank;
-  settings.ranks = ranks;
-  settings.order = order;
-  settings.seed = seed;
-  settings.pad = take(parse_pad(pad));
-  settings.epochs = epochs;
-  settings.first_epoch = first_epoch;
-  settings.start = start;
-  settings.batching = {batch_size, drop_last};
-  settings.memory = memory;
-  const auto why = [&budgets_why](const std::filesystem::path& folder) {
-    const auto found = budgets_why.find(folder);
-    return found == budgets_why.end() ? std::string() : found->second;
-  };
-  settings.memory_why = why({});
-  for (const auto& [folder, bytes] : disks) settings.disks.push_back({folder, bytes, why(folder)});
-  if (lane) {  // of a cache that others share
-    settings.only_needed = true;
-    settings.lane = lane->first;
-    settings.lanes = lane->second;
-  }
-  settings.staging = staging;
+// `more` are settings, too, for benchmarks that replace this function.
+std::unique_ptr<LoaderCore> open_loader(LoaderSettings settings,
+                                        const std::shared_ptr<Transform>& transform,
+                                        const std::optional<py::function>& make_tensor,
+                                        const std::shared_ptr<Meeting>& meeting,
+                                        uint64_t meeting_number, const py::kwargs& more) {
+  fill(settings, more);
   settings.transform = transform;
-  settings.hands = threads;
-  settings.skip_bad_samples = skip_bad_samples;
-  settings.read_deadline = std::chrono::milliseconds(static_cast<int64_t>(deadline * 1000));
-  settings.peer_timeout = std::chrono::milliseconds(static_cast<int64_t>(peer_timeout * 1000));
-  settings.profile = profile;
   std::shared_ptr<TensorMemory> tensors;
   if (make_tensor) {
     tensors = std::make_shared<TensorMemory>(*make_tensor);
     settings.decoded_memory = [tensors] { return TensorMemory::allocator(tensors); };
   }
-  make_slow(source_bandwidth, source_latency, settings);
   auto loader = compute([&](SignalWatch& watch) {
     settings.listing_progress = watch.progress();
     if (meeting)
-      settings.join = meeting->join(
-          meeting_number, std::chrono::milliseconds(static_cast<int64_t>(join_timeout * 1000)),
-          [&watch] { return watch.proceed(); });
+      settings.join = meeting->join(meeting_number, settings.join_timeout,
+                                    [&watch] { return watch.proceed(); });
     return in_time(Loader::open(std::move(settings)));
   });
   return std::make_unique<LoaderCore>(std::move(loader), std::move(tensors));
@@ -359,18 +294,9 @@ void register_loader(py::module_& module) {
            [](LoaderCore& core) { return to_json(core.loader()->epoch_stats().figures); })
       .def("run_figures_json",
            without_gil<>([](Loader& loader) { return to_json(loader.stats().figures); }));
-  module.def("open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
-             py::arg("ranges"), py::arg("extensions"), py::arg("index"), py::arg("revalidate"),
-             py::arg("rank"), py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"),
-             py::arg("epochs"), py::arg("first_epoch") = 0, py::arg("start") = 0,
-             py::arg("batch_size"), py::arg("drop_last"), py::arg("memory"), py::arg("disks"),
-             py::arg("budgets_why") = std::map<std::filesystem::path, std::string>(),
-             py::arg("lane") = std::nullopt, py::arg("staging"), py::arg("transform") = nullptr,
-             py::arg("threads") = 0, py::arg("skip_bad_samples"), py::arg("deadline"),
-             py::arg("profile"), py::arg("make_tensor") = std::nullopt,
-             py::arg("source_bandwidth") = 0.0, py::arg("source_latency") = 0.0,
-             py::arg("meeting") = nullptr, py::arg("meeting_number") = 0,
-             py::arg("join_timeout") = 60.0, py::arg("peer_timeout") = 10.0);
+  module.def("open_loader", &open_loader, py::arg("settings"), py::kw_only(),
+             py::arg("transform") = nullptr, py::arg("make_tensor") = std::nullopt,
+             py::arg("meeting") = nullptr, py::arg("meeting_number") = 0);
 }
 
 }  // namespace foreload::python

@@ -12,6 +12,8 @@
 
 #include <pybind11/stl.h>
 
+#include "foreload/loader/loader.h"
+
 #include "calls.h"
 
 namespace foreload::python {
@@ -65,17 +67,18 @@ std::shared_ptr<Rendezvous> make_python_rendezvous(py::object put, py::object ge
 }
 
 std::pair<std::shared_ptr<Meeting>, std::string> arrange(
-    uint32_t rank, uint32_t ranks, uint32_t local_rank, uint32_t local_ranks,
-    const std::string& said_by, const std::string& transport, double timeout,
+    const LoaderSettings& of_loader, uint32_t local_rank, const std::string& said_by,
     const std::optional<std::pair<py::object, py::object>>& store, const std::string& ucx_package) {
   MeetingSettings settings;
   settings.ucx_package = ucx_package;
-  settings.transport = transport;
-  settings.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000));
+  settings.transport = of_loader.transport;
+  settings.timeout = of_loader.join_timeout;
   if (store) settings.rendezvous = make_python_rendezvous(store->first, store->second);
   std::string warning;
   std::optional<Meeting> meeting = compute([&](SignalWatch&) {
-    return Meeting::arrange({rank, ranks, local_rank, local_ranks, said_by}, settings, warning);
+    const JobRanks ranks{of_loader.rank, of_loader.ranks, local_rank, of_loader.ranks_per_node,
+                         said_by};
+    return Meeting::arrange(ranks, settings, warning);
   });
   if (!meeting) return {nullptr, warning};
   return {std::make_shared<Meeting>(std::move(*meeting)), warning};
@@ -96,9 +99,8 @@ void register_meeting(py::module_& module) {
                           found.said_by);
       },
       py::arg("environment"));
-  module.def("arrange_meeting", &arrange, py::kw_only(), py::arg("rank"), py::arg("ranks"),
-             py::arg("local_rank"), py::arg("local_ranks"), py::arg("said_by"),
-             py::arg("transport"), py::arg("timeout"), py::arg("store"), py::arg("ucx_package"));
+  module.def("arrange_meeting", &arrange, py::arg("settings"), py::kw_only(), py::arg("local_rank"),
+             py::arg("said_by"), py::arg("store"), py::arg("ucx_package"));
 }
 
 }  // namespace foreload::python

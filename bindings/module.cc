@@ -13,7 +13,6 @@
 #include "foreload/base/paths.h"
 #include "foreload/base/text.h"
 #include "foreload/base/version.h"
-#include "foreload/loader/automatic_budget.h"
 #include "foreload/plan/placement.h"
 
 #include "calls.h"
@@ -87,19 +86,9 @@ PYBIND11_MODULE(_core, module) {
         take(check_output_file(what, file));
       },
       py::arg("what"), py::arg("file"));
-  module.def("automatic_memory", [] {
-    const AutomaticBudget budget = take(automatic_memory());
-    return std::pair(budget.bytes, budget.why);
-  });
-  module.def(
-      "automatic_disk",
-      [](const std::filesystem::path& folder) {
-        const AutomaticBudget budget = take(automatic_disk(folder));
-        return std::pair(budget.bytes, budget.why);
-      },
-      py::arg("folder"));
   register_dataset(module);
   register_order(module);
+  register_settings(module);
   register_sizes(module);
   register_plan(module);
   register_transform(module);

@@ -73,14 +73,12 @@ void register_order(py::module_& module) {
   py::class_<OrderSettings>(module, "OrderSettings", "Which order samples come in.")
       .def(py::init([](std::string name) { return OrderSettings{std::move(name)}; }),
            py::arg("name"))
-      .def_static(
-          "weighted",
-          [](const Weights& weights, uint64_t draws) {
-            const std::vector<double> all(weights.data(), weights.data() + weights.size());
-            return OrderSettings{
-                "weighted", {}, std::make_shared<const std::vector<double>>(all), draws};
-          },
-          py::arg("weights"), py::arg("draws"))
+      .def(py::init([](const Weights& weights, uint64_t draws) {
+             auto all = std::make_shared<const std::vector<double>>(
+                 weights.data(), weights.data() + weights.size());
+             return OrderSettings{"weighted", {}, std::move(all), draws};
+           }),
+           py::arg("weights"), py::arg("draws"))
       .def("as_given", &OrderSettings::as_given)
       .def_property_readonly(
           "kind",

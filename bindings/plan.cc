@@ -14,6 +14,7 @@
 
 #include "foreload/base/bytes.h"
 #include "foreload/dataset/index.h"
+#include "foreload/loader/settling.h"
 #include "foreload/plan/summary.h"
 
 #include "calls.h"
@@ -59,20 +60,9 @@ std::vector<Held> held_by(const Integers& ranks, const Sizes& sizes) {
   return held;
 }
 
-MadePlan make_plan(const Sizes& sizes, const OrderSettings& order, uint64_t seed, uint32_t ranks,
-                   std::optional<uint64_t> epochs, const std::string& pad, uint64_t batch_size,
-                   bool drop_last, uint64_t first_epoch, uint64_t start,
-                   const std::string& placement, const Budgets& budgets,
-                   const std::optional<Integers>& held, unsigned threads) {
-  Job job;
-  job.order = order;
-  job.seed = seed;
-  job.ranks = ranks;
-  job.epochs = epochs;
-  job.pad = take(parse_pad(pad));
-  job.batching = {batch_size, drop_last};
-  job.first_epoch = first_epoch;
-  job.start = start;
+MadePlan make_plan(const LoaderSettings& settings, const Sizes& sizes, const std::string& placement,
+                   const Budgets& budgets, const std::optional<Integers>& held, unsigned threads) {
+  Job job = job_of(settings);
   job.placement = take(parse_placement_kind(placement));
   job.tiers = tiers_of(budgets);
   if (held) job.held = held_by(*held, sizes);
@@ -281,9 +271,7 @@ void register_plan(py::module_& module) {
            })
       .def("__repr__", &repr);
 
-  module.def("make_plan", &make_plan, py::kw_only(), py::arg("sizes"), py::arg("order"),
-             py::arg("seed"), py::arg("ranks"), py::arg("epochs"), py::arg("pad"),
-             py::arg("batch_size"), py::arg("drop_last"), py::arg("first_epoch"), py::arg("start"),
+  module.def("make_plan", &make_plan, py::arg("settings"), py::kw_only(), py::arg("sizes"),
              py::arg("placement"), py::arg("budgets"), py::arg("held"), py::arg("threads"));
 }
 

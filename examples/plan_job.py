@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much RAM per rank does a job need before the file system is read only once?
+"""How much RAM per node does a job need before the file system is read only once?
 
     python examples/plan_job.py [DATASET]
 
@@ -19,10 +19,10 @@ def main() -> None:
         dataset = {"samples": 50_000, "mean_size": "110KiB", "size_sigma": "50KiB"}
     total = foreload.plan(**dataset).dataset_bytes
     print(f"data set: {foreload.format_bytes(total)}")
-    print(f"{'memory per rank':>16} {'kept':>7} {'from source':>12} {'of the least':>13}")
+    print(f"{'memory per node':>16} {'kept':>7} {'from source':>12} {'of the least':>13}")
     for percent in (0, 25, 50, 75, 100):
-        memory = total * percent // 100 // 8
-        plan = foreload.plan(**dataset, ranks=8, epochs=30, memory=f"{memory}B")
+        memory = total * percent // 100  # one node with eight GPUs
+        plan = foreload.plan(**dataset, ranks=8, ranks_per_node=8, epochs=30, memory=f"{memory}B")
         print(
             f"{foreload.format_bytes(memory):>16} {plan.coverage:>7.1%} "
             f"{foreload.format_bytes(plan.source_bytes):>12} "

@@ -5,7 +5,7 @@
     scripts/make_api_docs.py            write it
     scripts/make_api_docs.py --check    only say whether it is up to date (exit status 1 if not)
 
-The sources are read, not imported, so neither a build nor torch is needed.
+The sources are read, not imported. Only the defaults of settings are asked of the package itself.
 """
 
 from __future__ import annotations
@@ -73,12 +73,15 @@ def signature(name: str, function: ast.FunctionDef, skip: int) -> str:
     plain = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(plain) - len(given.defaults)) + list(given.defaults)
     parts = [part(arg, default) for arg, default in zip(plain, defaults, strict=True)][skip:]
+    settings = settings_in(given.kwarg)
     if given.vararg:
         parts.append("*" + given.vararg.arg)
-    elif given.kwonlyargs:
+    elif given.kwonlyargs or settings:
         parts.append("*")
     parts += [part(a, d) for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
-    if given.kwarg:
+    if settings:
+        parts += settings
+    elif given.kwarg:
         parts.append("**" + given.kwarg.arg)
     line = f"{name}({', '.join(parts)})"
     if len(line) <= 96:
@@ -86,12 +89,29 @@ def signature(name: str, function: ast.FunctionDef, skip: int) -> str:
     return f"{name}(\n" + "".join(f"    {entry},\n" for entry in parts) + ")"
 
 
+def settings_in(rest: ast.arg | None) -> list[str]:
+    """What `**settings: Unpack[...]` stands for; nothing for other arguments."""
+    annotation = ast.unparse(rest.annotation) if rest and rest.annotation else ""
+    if not annotation.startswith("Unpack["):
+        return []
+    from foreload import _core
+    from foreload import _settings as settings
+
+    names = getattr(settings, annotation.removeprefix("Unpack[").removesuffix("]")).__annotations__
+    defaults = _core.setting_defaults()
+    return [f"{name}={as_code(defaults[name])}" for name in names]
+
+
+def as_code(value: object) -> str:
+    """As ruff formats code in Markdown."""
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
 def part(argument: ast.arg, default: ast.expr | None) -> str:
     if default is None:
         return argument.arg
     text = isinstance(default, ast.Constant) and isinstance(default.value, str)
-    # As ruff formats code in Markdown.
-    return f"{argument.arg}={json.dumps(default.value) if text else ast.unparse(default)}"
+    return f"{argument.arg}={as_code(default.value) if text else ast.unparse(default)}"
 
 
 def has(node: ast.FunctionDef, decorator: str) -> bool:

@@ -49,6 +49,7 @@ missing_packages() {
     wanted+=(libgtest-dev libbenchmark-dev libfuse3-dev fuse3 pkg-config)
     wanted+=(openmpi-bin mpich)                                 # ranks that talk over MPI
     wanted+=(iproute2)                                          # networks for them to fail in
+    wanted+=(curl zip)                                          # curl brings libcurl, for http:// data
     wanted+=(tmux)                                              # a terminal for foreload watch
     case "$(. /etc/os-release 2>/dev/null && echo "$ID")" in
       debian) wanted+=(chromium) ;;  # a browser for pages; elsewhere it is no package

@@ -89,4 +89,4 @@ def first_epochs(bench: Bench) -> None:
             first("warm, nothing kept", float("inf"), memory=0)
         read_rate(files, 16)
         known = bench.given.source
-        first("known source", known, inside=opened_with(source_bandwidth=known))
+        first("known source", known, inside=opened_with(source_bandwidth=int(known)))

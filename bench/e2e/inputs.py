@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Iterator
@@ -39,11 +40,7 @@ class Work:
 def opened_with(**settings: Any) -> Iterator[None]:
     """Loaders opened inside get settings that users have no names for."""
     plain = _core.open_loader
-
-    def open_loader(**given: Any) -> Any:
-        return plain(**given | settings)
-
-    _core.open_loader = open_loader
+    _core.open_loader = functools.partial(plain, **settings)
     try:
         yield
     finally:

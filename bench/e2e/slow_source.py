@@ -67,7 +67,7 @@ def learn(name: str, course: Course, given: argparse.Namespace, mounted: bool) -
             bucket = Bucket(given.rate, given.latency)
         else:
             stack.enter_context(
-                opened_with(source_bandwidth=given.rate, source_latency=given.latency)
+                opened_with(source_bandwidth=int(given.rate), source_latency_ms=1e3 * given.latency)
             )
         epochs = course.from_torch(bucket) if name == "torch" else course.from_foreload()
         run = train(epochs, Training(network, given.classes, course.device, decay=1e-4))

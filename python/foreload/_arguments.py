@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -77,18 +76,6 @@ def budget(name: str, value: Bytes) -> int:
 def path_of(value: str | os.PathLike[str]) -> str:
     """A path with `~` and `~user` expanded."""
     return os.path.expanduser(os.fspath(value))
-
-
-def sizes_per_rank(name: str, value: Bytes | Sequence[Bytes] | Integers, ranks: int) -> list[int]:
-    """One size for all ranks (a list of one), or one for each."""
-    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
-        return [budget(name, value)]
-    sizes = [size(name, entry) for entry in value]
-    if len(sizes) != ranks:
-        raise ValueError(
-            f"{name} has {len(sizes):,} entries for {ranks:,} ranks: give one size, or one per rank"
-        )
-    return sizes
 
 
 def integers(name: str, values: npt.ArrayLike, low: int, high: int = MAX_INT64) -> Integers:

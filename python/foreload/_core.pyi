@@ -4,7 +4,7 @@
 import builtins
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,6 @@ def judge(figures: str) -> str:
 
 def nearest(name: str, names: Sequence[str]) -> str: ...
 def check_output_file(what: str, file: str | os.PathLike[str]) -> None: ...
-def automatic_memory() -> tuple[int, str]: ...
-def automatic_disk(folder: str | os.PathLike[str]) -> tuple[int, str]: ...
 
 @final
 class Index:
@@ -72,13 +70,13 @@ class Index:
     def fingerprint(self) -> str:
         """Says which samples these are; equal for equal names in equal order."""
 
-@final
 class OrderSettings:
     """Which order samples come in."""
 
+    @overload
     def __init__(self, name: str) -> None: ...
-    @staticmethod
-    def weighted(weights: npt.NDArray[np.float64], draws: int) -> OrderSettings: ...
+    @overload
+    def __init__(self, weights: npt.NDArray[np.float64], draws: int) -> None: ...
     def as_given(self) -> OrderSettings: ...
     @property
     def kind(self) -> str:
@@ -193,17 +191,9 @@ class Plan:
         """All figures, as `foreload plan --json` prints them."""
 
 def make_plan(
+    settings: Settings,
     *,
     sizes: Sizes,
-    order: OrderSettings | str,
-    seed: int,
-    ranks: int,
-    epochs: int | None,
-    pad: str,
-    batch_size: int,
-    drop_last: bool,
-    first_epoch: int,
-    start: int,
     placement: str,
     budgets: Sequence[tuple[int, int]],
     held: npt.NDArray[np.int64] | None,
@@ -328,55 +318,45 @@ class LoaderCore:
     def epoch_figures_json(self) -> str: ...
     def run_figures_json(self) -> str: ...
 
+class Settings:
+    """What an engine is opened with: every setting of C++'s table by its name, checked."""
+
+    def __init__(self, **settings: Any) -> None: ...
+    def set(self, **settings: Any) -> None:
+        """Change some."""
+    def set_files(self, files: list[str], ranges: list[list[tuple[int, int, int | None]]]) -> None:
+        """The files of the data set, and what of them samples are made of."""
+    def lend(self, memory: int, disks: list[tuple[str, int]], why: dict[str, str]) -> None:
+        """Budgets of this rank, out of a cache."""
+    def share_folders(self, lane: int, lanes: int) -> None:
+        """Which part of the folders of disk caches is its own; budgets are cut to what it needs."""
+    @property
+    def budgets_why(self) -> dict[str, str]:
+        """Why budgets are so large where "auto" was given, by folder; memory has the empty one."""
+    @property
+    def recorded_json(self) -> str:
+        """What the header of a run file says of them."""
+    def __getattr__(self, name: str) -> Any: ...
+
+def setting_defaults() -> dict[str, Any]: ...
 def open_loader(
+    settings: Settings,
     *,
-    dataset: str,
-    files: list[str],
-    ranges: list[list[tuple[int, int, int | None]]],
-    extensions: list[str] | None,
-    index: str,
-    revalidate: bool,
-    rank: int,
-    ranks: int,
-    order: OrderSettings | str,
-    seed: int,
-    pad: str,
-    epochs: int | None,
-    first_epoch: int = 0,
-    start: int = 0,
-    batch_size: int,
-    drop_last: bool,
-    memory: int,
-    disks: list[tuple[str, int]],
-    budgets_why: dict[str, str] = ...,
-    lane: tuple[int, int] | None = None,
-    staging: int,
     transform: CompiledTransform | None = None,
-    threads: int = 0,
-    skip_bad_samples: bool,
-    deadline: float,
-    profile: str | None,
     make_tensor: Callable[[int], Any] | None = None,
-    source_bandwidth: float = 0,
-    source_latency: float = 0,
     meeting: Meeting | None = None,
     meeting_number: int = 0,
-    join_timeout: float = 60,
-    peer_timeout: float = 10,
+    **more: Any,
 ) -> LoaderCore: ...
 
 class Meeting: ...
 
 def ranks_from_environment(environment: dict[str, str]) -> tuple[int, int, int, int, str]: ...
 def arrange_meeting(
+    settings: Settings,
     *,
-    rank: int,
-    ranks: int,
     local_rank: int,
-    local_ranks: int,
     said_by: str,
-    transport: str,
-    timeout: float,
     store: tuple[Callable[[str, bytes], object], Callable[[str, float], bytes | None]] | None,
     ucx_package: str,
 ) -> tuple[Meeting | None, str]: ...

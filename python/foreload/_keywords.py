@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggestions for keyword arguments and names that are nearly right, in one place."""
+"""Keyword arguments: suggestions for those that are nearly right, and settings that travel as one
+mapping and are listed one by one all the same."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from foreload import _core
 
@@ -27,10 +28,40 @@ def unknown_name(module: str, name: str, known: Sequence[str], instead: Mapping[
 
 def suggests_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """The same function (or __init__), whose TypeError for an unknown keyword names the nearest."""
-    parameters = inspect.signature(function).parameters.values()
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
     if any(entry.kind is entry.VAR_KEYWORD for entry in parameters):
         return function
-    known = [entry.name for entry in parameters if entry.name != "self"]
+    return _checked(function, signature)
+
+
+def takes_settings(settings: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """For a function with `**settings: Unpack[...]` of this TypedDict: its signature lists them
+    with the defaults of the engine, and an unknown one is answered with the nearest."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        defaults = _core.setting_defaults()
+        *own, _ = signature.parameters.values()
+        listed = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation
+            )
+            for name, annotation in _annotations(settings).items()
+        ]
+        return _checked(function, signature.replace(parameters=[*own, *listed]))
+
+    return decorate
+
+
+def _annotations(settings: type) -> dict[str, str]:
+    """Names and types of a TypedDict, those that it inherits included."""
+    found: dict[str, Any] = settings.__annotations__
+    return {name: getattr(kind, "__forward_arg__", kind) for name, kind in found.items()}
+
+
+def _checked(function: Callable[P, R], signature: inspect.Signature) -> Callable[P, R]:
+    known = [name for name in signature.parameters if name != "self"]
     name = function.__qualname__.removesuffix(".__init__")
 
     @functools.wraps(function)
@@ -45,4 +76,5 @@ def suggests_keywords(function: Callable[P, R]) -> Callable[P, R]:
             )
         return function(*args, **kwargs)
 
+    checked.__signature__ = signature  # type: ignore[attr-defined]
     return checked

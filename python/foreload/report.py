@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -186,6 +187,26 @@ def _table(run: Run) -> str:
     )
 
 
+def _counters(run: Run) -> str:
+    """What the engine counted in all epochs together, where it counted anything."""
+    sums: Counter[str] = Counter()
+    for epoch in run.epochs:
+        sums.update(epoch.counters)
+    rows = "\n".join(
+        f"<tr><th>{html.escape(name.replace('_', ' '))}</th><td>"
+        + (_core.format_bytes(value) if name.endswith("_bytes") else f"{value:,}")
+        + "</td></tr>"
+        for name, value in sums.items()
+        if value > 0
+    )
+    if not rows:
+        return ""
+    return (
+        f"<figure><figcaption>{html.escape(run.name)}: counted in all epochs</figcaption>"
+        f'<div class="table"><table>\n{rows}\n</table></div></figure>'
+    )
+
+
 def _section(picture: Picture, runs: Sequence[Run]) -> str:
     named = len(runs) > 1
     figures = "\n".join(
@@ -210,7 +231,7 @@ def page_of(runs: Sequence[Run]) -> str:
     sections = "\n".join(_section(picture, runs) for picture in pictures(runs))
     if len(runs) == 1:  # two pictures beside each other; of several runs each kind is a row
         sections = f'<div class="sections">\n{sections}\n</div>'
-    tables = "\n".join(_table(run) for run in runs)
+    tables = "\n".join(_table(run) + _counters(run) for run in runs)
     body = f"""<h1>{html.escape(title)}</h1>
 <div class="row">
 {cards}

@@ -20,6 +20,10 @@ TEST(Digester, TellsWhereOneValueEndsAndTheNextBegins) {
   EXPECT_NE(a.digest(), b.digest());
 }
 
+TEST(Digester, GivesTheDigestOfAllBytesInARow) {
+  EXPECT_EQ(Digester().add('a').add('b').add('c').digest(), digest_of("abc"));
+}
+
 TEST(Digester, GivesTheSameForTheSame) {
   const std::vector<uint32_t> values{1, 2, 3};
   auto digest = [&] { return Digester().add(7).add(std::span<const uint32_t>(values)).digest(); };

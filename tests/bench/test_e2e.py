@@ -188,7 +188,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_known_source_is_as_slow_as_it_says(photos):
     size = sum(file.stat().st_size for file in photos.rglob("*.jpg"))
     work = Work(str(photos), "cpu", 8, 32, 2, 4, memory="1MiB")
-    with opened_with(source_bandwidth=4.0 * size, source_latency=0.0):
+    with opened_with(source_bandwidth=4 * size, source_latency_ms=0.0):
         loader = foreload_loader(work)
     begin = time.monotonic()
     assert len(list(loader)) == 4

@@ -24,7 +24,7 @@ Result<NpyArray> parse(std::string_view file) {
   return parse_npy(std::as_bytes(std::span(file)));
 }
 
-std::string flaw(std::string_view file) {
+std::string flaw_of_file(std::string_view file) {
   const auto array = parse(file);
   return array ? "no flaw" : array.error().message;
 }
@@ -72,7 +72,7 @@ TEST(NpyTest, KnowsTheWidthOfEveryType) {
                                                                                {"<c16", 16}}) {
     const std::string header =
         "{'descr': '" + type + "', 'fortran_order': False, 'shape': (3,), }\n";
-    EXPECT_EQ(flaw(npy(header, 3 * width)), "no flaw") << type;
+    EXPECT_EQ(flaw_of_file(npy(header, 3 * width)), "no flaw") << type;
   }
 }
 
@@ -80,9 +80,9 @@ TEST(NpyTest, RefusesWhatIsNotNumbers) {
   const auto header = [](std::string_view type) {
     return "{'descr': " + std::string(type) + ", 'fortran_order': False, 'shape': (1,), }\n";
   };
-  EXPECT_EQ(flaw(npy(header("'|O'"), 8)),
+  EXPECT_EQ(flaw_of_file(npy(header("'|O'"), 8)),
             "not a usable .npy array: its elements are of type '|O'; save plain numbers");
-  EXPECT_EQ(flaw(npy(header("[('a', '<f4')]"), 4)),
+  EXPECT_EQ(flaw_of_file(npy(header("[('a', '<f4')]"), 4)),
             "not a usable .npy array: its elements have fields; save plain numbers");
   for (const char* const type : {"'<U4'", "'|S3'", "'<M8[s]'", "'<f3'", "'f4'", "''", "'<f4x'"}) {
     EXPECT_FALSE(parse(npy(header(type), 8))) << type;
@@ -91,9 +91,10 @@ TEST(NpyTest, RefusesWhatIsNotNumbers) {
 
 TEST(NpyTest, RefusesTooFewAndTooManyBytes) {
   const std::string_view header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n";
-  EXPECT_EQ(flaw(npy(header, 11)),
+  EXPECT_EQ(flaw_of_file(npy(header, 11)),
             "not a usable .npy array: it is truncated: its data is shorter than its shape says");
-  EXPECT_EQ(flaw(npy(header, 14)), "not a usable .npy array: 2 bytes are left over after its data");
+  EXPECT_EQ(flaw_of_file(npy(header, 14)),
+            "not a usable .npy array: 2 bytes are left over after its data");
   const std::string file = npy(header, 12);
   for (size_t size = 0; size < file.size(); ++size) EXPECT_FALSE(parse(file.substr(0, size)));
 }
@@ -133,8 +134,8 @@ TEST(NpyTest, RefusesMalformedHeaders) {
 
 TEST(NpyTest, RefusesOtherFiles) {
   EXPECT_FALSE(is_npy(std::as_bytes(std::span(std::string_view("NUMPY")))));
-  EXPECT_EQ(flaw("NUMPY"), "not a usable .npy array: it does not begin as one");
-  EXPECT_EQ(flaw(npy("{}", 0, 4)), "not a usable .npy array: format version 4");
+  EXPECT_EQ(flaw_of_file("NUMPY"), "not a usable .npy array: it does not begin as one");
+  EXPECT_EQ(flaw_of_file(npy("{}", 0, 4)), "not a usable .npy array: format version 4");
 }
 
 }  // namespace

@@ -420,7 +420,7 @@ TEST(Transform, AsksAnotherDecoderForOtherFormats) {
   }
   const auto failed = asking->run(std::span(unknown).first(1), {}, scratch);
   ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().message, "not a JPEG, PNG or WebP image, and nobody knows it");
+  EXPECT_EQ(failed.error().message, "not a JPEG, PNG, WebP or GIF image, and nobody knows it");
   EXPECT_FALSE(asking->run({}, {}, scratch));
 }
 

@@ -180,7 +180,7 @@ TEST_F(DecodingTest, WhyIsSaidThoughTheSampleIsReadAgain) {
     with.batching = {1, false};
     const auto batch = open(with)->next();
     ASSERT_FALSE(batch);
-    ASSERT_NE(batch.error().message.find("not a JPEG, PNG or WebP image"), std::string::npos)
+    ASSERT_NE(batch.error().message.find("not a JPEG, PNG, WebP or GIF image"), std::string::npos)
         << batch.error().message;
   }
 }

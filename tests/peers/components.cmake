@@ -28,7 +28,7 @@ if(NOT FORELOAD_SANITIZE)
   list(TRANSFORM ucx_sources REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/foreload/peers/ucx/\\1.cc")
   add_library(peers_foreign_module MODULE ${ucx_sources}
     ${PROJECT_SOURCE_DIR}/src/foreload/peers/border.cc ${PROJECT_SOURCE_DIR}/src/foreload/peers/rendezvous.cc
-    ${PROJECT_SOURCE_DIR}/src/foreload/peers/shared_library.cc
+    ${PROJECT_SOURCE_DIR}/src/foreload/base/shared_library.cc
     ${PROJECT_SOURCE_DIR}/src/foreload/base/hash.cc)
   target_include_directories(peers_foreign_module PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_include_directories(peers_foreign_module SYSTEM PRIVATE ${FORELOAD_UCX_INCLUDE}

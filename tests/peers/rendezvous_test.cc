@@ -49,7 +49,7 @@ class TemporaryFolder {
 
 // The kinds, each as a function that gives a rank its object.
 using Open = std::function<std::shared_ptr<Rendezvous>(uint32_t rank)>;
-constexpr uint32_t kRanks = 16;
+constexpr uint32_t kRelayedRanks = 16;
 struct RendezvousKind {
   std::string name;
   std::function<Open()> make;
@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
                                    [] {
                                      const uint16_t port = free_port();
                                      return Open([port](uint32_t rank) {
-                                       return relayed(port, rank, kRanks);
+                                       return relayed(port, rank, kRelayedRanks);
                                      });
                                    }}),
     [](const auto& kind) { return kind.param.name; });
@@ -173,13 +173,13 @@ std::string value_of(uint32_t rank) {
 TEST_P(RendezvousConformance, SixteenRanksExchange) {
   const auto zero = open_(0);
   std::vector<std::jthread> threads;
-  for (uint32_t r = 0; r < kRanks; ++r) {
+  for (uint32_t r = 0; r < kRelayedRanks; ++r) {
     threads.emplace_back([&, r] {
       const auto own = r == 0 ? nullptr : open_(r);
-      const auto values =
-          taken(exchange(r == 0 ? *zero : *own, "addresses", r, kRanks, value_of(r), kPatience));
-      ASSERT_EQ(values.size(), kRanks);
-      for (uint32_t i = 0; i < kRanks; ++i) EXPECT_EQ(values[i], value_of(i));
+      const auto values = taken(
+          exchange(r == 0 ? *zero : *own, "addresses", r, kRelayedRanks, value_of(r), kPatience));
+      ASSERT_EQ(values.size(), kRelayedRanks);
+      for (uint32_t i = 0; i < kRelayedRanks; ++i) EXPECT_EQ(values[i], value_of(i));
     });
   }
   threads.clear();

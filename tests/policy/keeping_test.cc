@@ -51,6 +51,17 @@ TEST(Eviction, EveryRuleEvictsWhatMayGoUntilThereIsRoom) {
   }
 }
 
+TEST(Eviction, TheLargestGoFirstAndOfEqualsTheLater) {
+  const std::vector<uint64_t> bytes{10, 30, 20, 30, 5};
+  std::vector<uint64_t> gone;
+  const auto eviction = make_eviction("largest first", 1);
+  eviction->make_room({0, bytes.size(), [&] { return gone.size() < 4; },
+                       [](uint64_t sample) { return sample != 2; },
+                       [&](uint64_t sample) { return bytes[sample]; },
+                       [&](uint64_t sample) { gone.push_back(sample); }});
+  EXPECT_EQ(gone, (std::vector<uint64_t>{3, 1, 0, 4}));
+}
+
 TEST(Keeping, KeepsWhatItOwnsWhileTheTierLives) {
   Alone parts(plan_of(job_of(1, 2000), *Sizes::uniform(10, 100)));
   EXPECT_EQ(parts.keeping.tier_of(3), 0u);

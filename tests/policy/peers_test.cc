@@ -170,27 +170,32 @@ TEST(Peers, KeepTheReplicasThatThePlanWants) {
 }
 
 // Adopted samples go before replicas, and the source is read once more for them, not every epoch.
-TEST(Peers, ReplicasGiveWayToWhatTheDeadHeld) {
+TEST(Peers, ReplicasGiveWayToWhatTheDeadHeldByEveryRule) {
   const auto plan = plan_of(cluster_job(4, 12, 3800), *Sizes::uniform(100, 100));
-  Cluster cluster(plan, narrow());
-  uint64_t before = 0;
-  cluster.once([&] { return cluster.ranks_[2]->lists.size() == 6; },
-               [&] {
-                 before = cluster.source_reads();
-                 cluster.kill(2);
-               });
-  cluster.run();
-  EXPECT_EQ(before, 100u);
-  uint64_t owned = 0;
-  uint64_t gave_way = 0;
-  for (uint64_t sample = 0; sample < 100; ++sample)
-    if (plan->placement().owner(sample).rank == 2) ++owned;
-  for (const uint32_t rank : {0u, 1u, 3u}) {
-    cluster.expect_lists(rank);
-    gave_way += cluster.ranks_[rank]->policy.totals().gave_way;
+  for (const EvictionRule& rule : eviction_rules()) {
+    SCOPED_TRACE(rule.name);
+    ClusterSettings settings = narrow();
+    settings.policy.eviction = rule.name;
+    Cluster cluster(plan, settings);
+    uint64_t before = 0;
+    cluster.once([&] { return cluster.ranks_[2]->lists.size() == 6; },
+                 [&] {
+                   before = cluster.source_reads();
+                   cluster.kill(2);
+                 });
+    cluster.run();
+    EXPECT_EQ(before, 100u);
+    uint64_t owned = 0;
+    uint64_t gave_way = 0;
+    for (uint64_t sample = 0; sample < 100; ++sample)
+      if (plan->placement().owner(sample).rank == 2) ++owned;
+    for (const uint32_t rank : {0u, 1u, 3u}) {
+      cluster.expect_lists(rank);
+      gave_way += cluster.ranks_[rank]->policy.totals().gave_way;
+    }
+    EXPECT_LE(cluster.source_reads(), 100 + owned + 3);
+    EXPECT_GT(gave_way, 0u);
   }
-  EXPECT_LE(cluster.source_reads(), 100 + owned + 3);
-  EXPECT_GT(gave_way, 0u);
 }
 
 TEST(Peers, WithoutEqualRoomTheRoomyAdopt) {

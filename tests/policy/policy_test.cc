@@ -78,6 +78,7 @@ TEST(Policy, LooksAheadAcrossTheEpochBorder) {
   EXPECT_EQ(world.policy_.totals().merged, 4u);
   world.run();
   EXPECT_EQ(world.source_bytes_, 400u);  // merged: both epochs from one read
+  EXPECT_EQ(world.policy_.totals().read_along_bytes, 400u);
   EXPECT_EQ(world.lists_[1], reading_list(*world.plan_, 1));
 }
 

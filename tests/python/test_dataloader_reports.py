@@ -151,7 +151,7 @@ def test_a_collate_function_is_what_the_loop_waits_for(images):
 @pytest.mark.usefixtures("warm")
 def test_a_slow_source_is_what_the_loop_waits_for(images, monkeypatch):
     size = sum(file.stat().st_size for file in images.rglob("*.*"))
-    opened = functools.partial(_core.open_loader, source_bandwidth=size / 2)
+    opened = functools.partial(_core.open_loader, source_bandwidth=size // 2)
     monkeypatch.setattr(_core, "open_loader", opened)
     loader = foreload.DataLoader(images, 10, transform=CHAIN, profile="none")
     list(loader)

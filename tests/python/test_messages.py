@@ -208,7 +208,7 @@ def test_a_disk_cache_without_a_parent_asks_for_it(run, folder: Path) -> None:
     ("dataset", "said"),
     [
         ("s3://bucket/train", "it is an S3 bucket, which foreload does not read yet"),
-        ("https://host/train.tar", "it is a web address"),
+        ("ftp://host/train.tar", "it is an FTP server"),
         ("x.tar", "it is a tar archive"),
         ("x.parquet", "it is a Parquet file"),
         ("x.h5", "it is an HDF5 file"),

@@ -175,7 +175,7 @@ def test_interrupt_while_waiting(tmp_path):
         # Whoever started the tests in the background may have let us ignore it.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "core = foreload._core\n"
-        "core.open_loader = functools.partial(core.open_loader, source_latency=60.0)\n"
+        "core.open_loader = functools.partial(core.open_loader, source_latency_ms=60e3)\n"
         f"reader = foreload.Reader({str(tmp_path)!r}, deadline=60)\n"
         "print('waiting', flush=True)\n"
         "next(iter(reader))\n"

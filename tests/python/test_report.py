@@ -137,6 +137,7 @@ def test_a_page_about_real_runs(run: Run, photos: Path, tmp_path: Path) -> None:
     for title in ("Where bytes came from", "Waits", "Stages over time", "Throughput"):
         assert len(re.findall(rf'aria-label="{title}[^"]*: memory-', text)) == 2
     assert len(re.findall(r"<tr><td>", text)) == 4
+    assert len(re.findall(r"<tr><th>source bytes</th><td>", text)) == 2
 
 
 def test_the_verdict_comes_first_then_what_would_help_then_pictures(

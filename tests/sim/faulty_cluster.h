@@ -172,6 +172,7 @@ class FaultyCluster : public World {
     policy_.push_bytes = random_() % 5000;
     policy_.serve_bytes = random_() % 5000;
     policy_.source_limiter = {1, 8, 1 + static_cast<unsigned>(random_() % 8)};
+    policy_.eviction = eviction_rules()[job_.seed % eviction_rules().size()].name;
     policy_.decode = chance(0.5);
     policy_.skip_bad_samples = chance(0.5);
     if (chance(0.3) && !calm_) policy_.hedge_share = 0.5;

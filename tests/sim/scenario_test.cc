@@ -98,6 +98,8 @@ TEST_F(ScenarioTest, MissingAndWrongValuesAreNamed) {
             "must grow from point to point");
   EXPECT_EQ(flaw(with(R"("source": {"curve": 1}, "ranks": 0)")),
             "cluster.ranks: is 0: give a whole number from 1 to 1048576");
+  EXPECT_EQ(flaw(with(R"("source": {"curve": 1}, "eviction": "largest")")).substr(0, 60),
+            "cluster.eviction: is \"largest\": use in turn or largest first");
   EXPECT_EQ(flaw(with(R"("source": {"curve": 1}, "staging": {"capacity": "1XB"})")).substr(0, 25),
             "cluster.staging.capacity:");
   EXPECT_EQ(flaw(with(R"("source": {"curve": 1})", R"("mean": "1KB")")),

@@ -2,6 +2,7 @@
 #include "foreload/stores/file_store.h"
 #include "foreload/stores/shaped.h"
 
+#include "http_server.h"
 #include "memory_source.h"
 #include "source_conformance.h"
 #include "test_folder.h"
@@ -18,6 +19,25 @@ SourceKind folder_kind(const std::string& name, IoEngine engine) {
                 open_test_folder(*folder, engine, objects, most_in_flight, std::move(answered));
             return SourceAtWork{std::move(folder), std::move(source)};
           }};
+}
+
+SourceKind web_kind() {
+  return {
+      "Web", [](const std::shared_ptr<const TestCatalog>& objects, unsigned most_in_flight,
+                Source::Answered answered) {
+        auto folder = std::make_shared<TestFolder>();
+        for (uint32_t i = 0; i < objects->count(); ++i) folder->add(objects->object(i));
+        auto server = std::make_shared<HttpServer>(folder->path());
+        SourceSettings settings;
+        settings.objects = objects;
+        settings.most_in_flight = most_in_flight;
+        auto store = *open_store(server->address());
+        auto source = *store->open(std::move(settings), std::move(answered));
+        return SourceAtWork{
+            std::make_shared<std::pair<std::shared_ptr<TestFolder>, std::shared_ptr<HttpServer>>>(
+                std::move(folder), std::move(server)),
+            std::move(source)};
+      }};
 }
 
 SourceKind memory_kind() {
@@ -68,7 +88,7 @@ SourceKind hanging_shape_kind() {
 INSTANTIATE_TEST_SUITE_P(
     Sources, SourceConformance,
     testing::Values(folder_kind("Uring", IoEngine::io_uring),
-                    folder_kind("Threads", IoEngine::threads), memory_kind(),
+                    folder_kind("Threads", IoEngine::threads), web_kind(), memory_kind(),
                     shaped_kind("ShapedUring", folder_kind("Uring", IoEngine::io_uring)),
                     shaped_kind("ShapedThreads", folder_kind("Threads", IoEngine::threads)),
                     hanging_shape_kind()),

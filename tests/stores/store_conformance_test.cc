@@ -12,6 +12,7 @@
 #include "foreload/stores/store.h"
 
 #include "answers.h"
+#include "http_server.h"
 #include "test_folder.h"
 
 namespace foreload {
@@ -157,14 +158,24 @@ TEST_P(StoreConformance, NamesStayInTheStore) {
   }
 }
 
+StoreAtWork files() {
+  auto folder = std::make_shared<TestFolder>();
+  auto store = *open_store(folder->path().native());
+  return {folder, std::move(store)};
+}
+
+StoreAtWork web() {
+  struct Place {
+    TestFolder folder;
+    HttpServer server{folder.path()};
+  };
+  auto place = std::make_shared<Place>();
+  auto store = *open_store(place->server.address());
+  return {place, std::move(store)};
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, StoreConformance,
-                         testing::Values(StoreKind{"Files",
-                                                   [] {
-                                                     auto folder = std::make_shared<TestFolder>();
-                                                     auto store =
-                                                         *open_store(folder->path().native());
-                                                     return StoreAtWork{folder, std::move(store)};
-                                                   }}),
+                         testing::Values(StoreKind{"Files", files}, StoreKind{"Web", web}),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

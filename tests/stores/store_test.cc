@@ -17,14 +17,14 @@ void expect_said(const std::string& uri, const std::string& words) {
 }
 
 TEST(OpenStore, AddressesAreKnownByTheirScheme) {
-  EXPECT_EQ(
-      open_store("s3://bucket/train").error().message,
-      "cannot read s3://bucket/train as a data set: it is an S3 bucket, which foreload does "
-      "not read yet (it reads paths and file://); copy it (aws s3 sync s3://bucket/train DIR) "
-      "or mount it, and give the folder");
+  EXPECT_EQ(open_store("s3://bucket/train").error().message,
+            "cannot read s3://bucket/train as a data set: it is an S3 bucket, which foreload does "
+            "not read yet (it reads paths, file:// and http://); copy it (aws s3 sync "
+            "s3://bucket/train DIR) "
+            "or mount it, and give the folder");
   expect_said("gs://b", "Google Cloud Storage");
   expect_said("AZ://c/x", "Azure");
-  expect_said("https://host/x.tar", "a web address");
+  expect_said("ftp://host/x.tar", "an FTP server");
   expect_said("hdfs://n/x", "HDFS");
   expect_said("swift://n/x", "a URL");
   expect_said("file://host/x", "write the path alone, or file:///path");

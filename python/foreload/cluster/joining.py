@@ -6,14 +6,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from foreload import _core
-from foreload._arguments import one_of
+from foreload._warn import warn_caller
 from foreload.cluster.ranks import Ranks
 
 Store = tuple[Callable[[str, bytes], object], Callable[[str, float], "bytes | None"]]
@@ -51,21 +49,6 @@ def _ucx_package() -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Joining:
-    """How a loader joins those of the other ranks."""
-
-    transport: str = "auto"
-    join_timeout: float = 60.0  # seconds to wait for the other ranks at the start
-    peer_timeout: float = 10.0  # seconds of silence until a rank is given up
-
-    def __post_init__(self) -> None:
-        one_of("transport", self.transport, "auto", "ucx", "mpi", "host", "none")
-        for name in ("join_timeout", "peer_timeout"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)!r}: give seconds above 0")
-
-
 class Meetings:
     """All joint loaders of this process. They are numbered: the ranks make them in the same order,
     and each number is a place of its own in the rendezvous."""
@@ -76,10 +59,12 @@ class Meetings:
         self._meeting: _core.Meeting | None = None
         self._joined = 0
 
-    def join(self, ranks: Ranks, joining: Joining, keeps: bool) -> tuple[_core.Meeting | None, int]:
+    def join(
+        self, settings: _core.Settings, ranks: Ranks, keeps: bool
+    ) -> tuple[_core.Meeting | None, int]:
         """Where the next loader joins, and its number; None if it is to be alone. `keeps`: whether
         it keeps samples at all."""
-        transport = joining.transport
+        transport: str = settings.transport
         if ranks.count == 1 or transport == "none":
             return None, 0
         store = _torch_store(ranks)
@@ -100,19 +85,15 @@ class Meetings:
         if self._transport is None:
             # Kept to the end of the process: others may still read what rank 0 serves.
             self._meeting, warning = _core.arrange_meeting(
-                rank=ranks.rank,
-                ranks=ranks.count,
+                settings,
                 local_rank=ranks.local_rank,
-                local_ranks=ranks.local,
                 said_by=ranks.found,
-                transport=transport,
-                timeout=joining.join_timeout,
                 store=store,
                 ucx_package=_ucx_package(),
             )
             self._transport = transport
             if warning:
-                warnings.warn(warning, RuntimeWarning, stacklevel=6)
+                warn_caller(warning, RuntimeWarning)
         number, self._joined = self._joined, self._joined + 1
         return self._meeting, number
 

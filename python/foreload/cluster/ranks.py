@@ -29,7 +29,9 @@ def _from_environment(environment: Mapping[str, str]) -> Ranks:
     return Ranks(rank, count, local, found or "nobody", local_rank)
 
 
-def _with_local(rank: int, count: int, found: str, environment: Mapping[str, str]) -> Ranks:
+def with_local(
+    rank: int, count: int, found: str, environment: Mapping[str, str] = os.environ
+) -> Ranks:
     """Ranks that somebody else counts; how many share this machine, the environment says."""
     try:
         local = _from_environment(environment)
@@ -60,12 +62,12 @@ def find_ranks(
         if rank is None and count > 1:
             raise ValueError(f"world_size is {count}, but no rank is given: give rank= as well")
         number = whole("rank", 0 if rank is None else rank, 0, count - 1)
-        return _with_local(number, count, "arguments", environment)
+        return with_local(number, count, "arguments", environment)
     if rank is not None:
         raise ValueError(f"rank is {rank}, but no world_size is given: give world_size= as well")
     torch = _from_torch()
     if torch is not None:
-        return _with_local(*torch, "torch.distributed", environment)
+        return with_local(*torch, "torch.distributed", environment)
     if "RANK" not in environment and {"WORLD_SIZE", "NODE_RANK", "LOCAL_RANK"} <= set(environment):
         # A process that Lightning started: it says the rank when it makes torch.distributed ready,
         # and lets a loader be made again that was made before.

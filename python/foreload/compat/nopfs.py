@@ -27,10 +27,10 @@ import numpy as np
 
 from foreload import transforms as foreload_transforms
 from foreload._arguments import Bytes, one_of, whole
+from foreload._settings import Disk
 from foreload.cluster.ranks import find_ranks
 from foreload.compat import nopfs_transforms as transforms
 from foreload.data.listing import list_folder
-from foreload.engine.budgets import Disk
 from foreload.loader.dataloader import DataLoader
 
 __all__ = [

@@ -13,8 +13,8 @@ from pathlib import Path
 from foreload import _core
 from foreload._arguments import Bytes
 from foreload._keywords import suggests_keywords
+from foreload._settings import Disk
 from foreload.cluster.ranks import Ranks
-from foreload.engine.budgets import Disk, budgets_of
 
 # Loaders that can share a cache at a time. Each finds on disk again what the loader of the same
 # number left there, so that the second run of a program starts warm.
@@ -49,10 +49,10 @@ class Cache:
     def __init__(self, memory: Bytes = 0, disk: Disk | Sequence[Disk] | None = None) -> None:
         # A loader may be found gone, and give back, while another one is opened in this thread.
         self._lock = threading.RLock()
-        budgets = budgets_of(memory, disk)
-        self.memory = budgets.memory
-        self.disks = budgets.disks
-        self._why = budgets.why
+        budgets = _core.Settings(memory=memory, disk=disk)
+        self.memory: int = budgets.memory
+        self.disks: list[tuple[str, int]] = budgets.disk
+        self._why = budgets.budgets_why
         self._loans: dict[int, Loan] = {}  # by lane
 
     @property

@@ -6,95 +6,64 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from foreload import _core
-from foreload._arguments import Bytes, path_of
-from foreload.cluster.joining import Joining, meetings
+from foreload._warn import warn_caller
+from foreload.cluster.joining import meetings
 from foreload.cluster.ranks import Ranks
 from foreload.data.samples import Samples
-from foreload.engine.budgets import Disk, budgets_of
 from foreload.engine.cache import Cache
-from foreload.engine.reader import profile_of
 
 
 def engine_settings(
-    samples: Samples,
-    ranks: Ranks,
-    memory: Bytes,
-    disk: Disk | Sequence[Disk] | None,
-    cache: Cache | None,
-    index: str | os.PathLike[str] | None,
-    revalidate: bool,
-    extensions: Sequence[str] | None,
-    deadline: float,
-    profile: str | os.PathLike[str] | None,
-) -> dict[str, Any]:
-    """Where samples lie and where they are kept, as `_core.open_loader` wants it."""
-    if not deadline > 0:
-        raise ValueError(f"deadline is {deadline!r}: give seconds above 0")
-    if cache is not None and (memory != 0 or disk is not None):
+    samples: Samples, ranks: Ranks, cache: Cache | None, given: Mapping[str, Any]
+) -> _core.Settings:
+    """Settings as users give them, for these samples and this rank."""
+    if cache is not None and (given.get("memory", 0) != 0 or given.get("disk") is not None):
         raise ValueError("cache= and memory= or disk= exclude each other: give one of them")
-    budgets = budgets_of(memory, disk)
-    return {
-        "dataset": samples.folder or "",
-        "files": samples.files or [],
-        "ranges": samples.ranges,
-        "extensions": None if extensions is None else list(extensions),
-        "index": "" if index is None else path_of(index),
-        "revalidate": revalidate,
-        "memory": budgets.memory // ranks.local,
-        "disks": [(folder, bytes // ranks.local) for folder, bytes in budgets.disks],
-        "budgets_why": budgets.why,
-        "staging": 0,
-        "deadline": float(deadline),
-        "profile": profile_of(profile),
-    }
+    settings = _core.Settings(
+        **given,
+        dataset=samples.folder or "",
+        rank=ranks.rank,
+        ranks=ranks.count,
+        ranks_per_node=ranks.local,
+    )
+    settings.set_files(samples.files or [], samples.ranges)
+    return settings
 
 
 def open_engine(
-    settings: dict[str, Any], ranks: Ranks, cache: Cache | None, joining: Joining | None
+    settings: _core.Settings, ranks: Ranks, cache: Cache | None, *, joins: bool, **parts: Any
 ) -> tuple[_core.LoaderCore, Callable[[], None]]:
-    """The engine, and what is to be called when it is gone. `joining` None: it is alone."""
+    """The engine, and what is to be called when it is gone. `joins`: other ranks, if there are
+    any."""
+    # All ranks must come to the same answer, whatever is left of a cache on this one.
+    keeps = settings.memory > 0 or bool(settings.disk)
+    if cache is not None:
+        keeps = cache.memory > 0 or bool(cache.disks)
 
-    def joined(budgets: dict[str, Any]) -> _core.LoaderCore:
-        given = settings | budgets
-        if joining is None:
-            return _core.open_loader(**given)
-        # All ranks must come to the same answer, whatever is left of a cache on this one.
-        keeps = given["memory"] > 0 or bool(given["disks"])
-        if cache is not None:
-            keeps = cache.memory > 0 or bool(cache.disks)
-        meeting, number = meetings.join(ranks, joining, keeps)
-        return _core.open_loader(
-            **given,
-            meeting=meeting,
-            meeting_number=number,
-            join_timeout=joining.join_timeout,
-            peer_timeout=joining.peer_timeout,
-        )
+    def joined() -> _core.LoaderCore:
+        meeting, number = meetings.join(settings, ranks, keeps) if joins else (None, 0)
+        return _core.open_loader(settings, **parts, meeting=meeting, meeting_number=number)
+
+    def lent(memory: int, disks: list[tuple[str, int]], lane: tuple[int, int]) -> _core.LoaderCore:
+        assert cache is not None
+        settings.lend(memory, disks, cache._why)
+        settings.share_folders(*_lane(*lane, ranks))
+        return joined()
 
     give_back: Callable[[], None] = _nothing
     if cache is None:
-        core = joined({"lane": _lane(0, 1, ranks)} if ranks.count < ranks.local else {})
+        if ranks.count < ranks.local:
+            settings.share_folders(*_lane(0, 1, ranks))
+        core = joined()
     else:
-        core, lane = cache._lend(
-            ranks,
-            lambda memory, disks, lane: joined(
-                {
-                    "memory": memory,
-                    "disks": disks,
-                    "budgets_why": cache._why,
-                    "lane": _lane(*lane, ranks),
-                }
-            ),
-        )
+        core, lane = cache._lend(ranks, lent)
         give_back = functools.partial(cache._give_back, lane)
     for warning in json.loads(core.start_json())["warnings"]:
-        warnings.warn(warning, RuntimeWarning, stacklevel=4)
+        warn_caller(warning, RuntimeWarning)
     return core, give_back
 
 

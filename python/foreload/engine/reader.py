@@ -5,32 +5,19 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any, SupportsIndex, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 from foreload import _core
-from foreload._arguments import (
-    MAX_UINT32,
-    Bytes,
-    budget,
-    maybe_whole,
-    one_of,
-    path_of,
-    seed_word,
-    whole,
-)
-from foreload._keywords import suggests_keywords
-from foreload.engine.budgets import Disk, budgets_of
-from foreload.planning.weighted_order import WeightedOrder, settings_of
+from foreload._arguments import MAX_UINT32, whole
+from foreload._keywords import takes_settings
+from foreload._settings import ReaderSettings
+from foreload._warn import warn_caller
+from foreload.cluster.ranks import with_local
 from foreload.reports.verdict import Notices
 
-
-def profile_of(profile: str | os.PathLike[str] | None) -> str | None:
-    """The file to start from, empty for none, None for the default one."""
-    if profile is None:
-        return None
-    return "" if profile == "none" else path_of(profile)
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Reader:
@@ -47,10 +34,12 @@ class Reader:
         seed: Seed of the shuffle.
         order: "torch", "sequential", "feistel" or a `foreload.WeightedOrder`; see `foreload.order`.
         pad: "repeat" or "truncate"; see `foreload.order`.
-        memory: Memory to keep samples in, like "8GiB"; "auto" is half of what is left.
-        disk: "FOLDER:SIZE" of a disk cache, or several; the fastest is used first. The size "auto"
-            is half of what is free.
-        staging: Memory for batches being filled.
+        memory: Memory of this machine to keep samples in, like "8GiB"; "auto" is half of what is
+            left. Ranks on the machine share it.
+        disk: "FOLDER:SIZE" of a disk cache of this machine, or several; the fastest is used first.
+            The size "auto" is half of what is free.
+        per_rank: Whether `memory` and `disk` are for each rank instead.
+        staging: Memory for batches being filled; 0 is 128 MiB.
         index: File that keeps the listing; used if it is there, written if not. None keeps it in
             the first disk cache, if there is one.
         revalidate: List again even if there is an index, for files that were changed in place;
@@ -63,67 +52,32 @@ class Reader:
         first_epoch: The epoch to begin with.
         start: Samples of that epoch that all ranks together have read before.
         rank: The number of this process.
-        ranks: How many processes there are.
+        ranks: How many processes there are; how many share the machine, the environment says.
     """
 
-    @suggests_keywords
+    @takes_settings(ReaderSettings)
     def __init__(
         self,
         dataset: str | os.PathLike[str],
         *,
-        epochs: SupportsIndex | None = None,
-        batch_size: SupportsIndex = 64,
-        drop_last: bool = False,
-        seed: SupportsIndex = 0,
-        order: str | WeightedOrder = "torch",
-        pad: str = "repeat",
-        memory: Bytes = 0,
-        disk: Disk | Sequence[Disk] | None = None,
-        staging: Bytes = "128MiB",
-        index: str | os.PathLike[str] | None = None,
-        revalidate: bool = False,
-        extensions: Sequence[str] | None = None,
-        on_error: str = "raise",
-        deadline: float = 30.0,
-        profile: str | os.PathLike[str] | None = None,
-        first_epoch: SupportsIndex = 0,
-        start: SupportsIndex = 0,
         rank: SupportsIndex = 0,
         ranks: SupportsIndex = 1,
+        **settings: Unpack[ReaderSettings],
     ) -> None:
-        one_of("on_error", on_error, "raise", "skip")
-        if not deadline > 0:
-            raise ValueError(f"deadline is {deadline!r}: give seconds above 0")
         count = whole("ranks", ranks, 1, MAX_UINT32)
-        budgets = budgets_of(memory, disk)
+        number = whole("rank", rank, 0, count - 1)
         self._core = _core.open_loader(
-            dataset=path_of(dataset),
-            files=[],
-            ranges=[],
-            extensions=None if extensions is None else list(extensions),
-            index="" if index is None else path_of(index),
-            revalidate=revalidate,
-            rank=whole("rank", rank, 0, count - 1),
-            ranks=count,
-            order=settings_of(order),
-            seed=seed_word(seed),
-            pad=pad,
-            epochs=maybe_whole("epochs", epochs, 1),
-            first_epoch=whole("first_epoch", first_epoch),
-            start=whole("start", start),
-            batch_size=whole("batch_size", batch_size, 1),
-            drop_last=drop_last,
-            memory=budgets.memory,
-            disks=budgets.disks,
-            budgets_why=budgets.why,
-            staging=budget("staging", staging),
-            skip_bad_samples=on_error == "skip",
-            deadline=float(deadline),
-            profile=profile_of(profile),
+            _core.Settings(
+                dataset=dataset,
+                rank=number,
+                ranks=count,
+                ranks_per_node=with_local(number, count, "arguments").local,
+                **settings,
+            )
         )
         self._notices = Notices()
         for warning in self._start()["warnings"]:
-            warnings.warn(warning, RuntimeWarning, stacklevel=3)
+            warn_caller(warning, RuntimeWarning)
 
     def __iter__(self) -> Iterator[_core.LoaderBatch]:
         while (batch := self._core.next()) is not None:

@@ -11,14 +11,15 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from foreload import _core
-from foreload._arguments import Bytes, maybe_whole, path_of, whole
+from foreload._arguments import maybe_whole, path_of, whole
 from foreload._collate import HAVE_TORCH, default_collate, default_convert
-from foreload._keywords import suggests_keywords
+from foreload._keywords import takes_settings
+from foreload._settings import LoaderSettings
 from foreload._torch_base import LoaderBase, batches_by
-from foreload.cluster.joining import Joining, meetings
+from foreload.cluster.joining import meetings
 from foreload.cluster.ranks import find_ranks
 from foreload.data.iterable_style import StreamCore
 from foreload.data.map_style import ListCore
@@ -27,7 +28,6 @@ from foreload.data.rows import RowMaker
 from foreload.data.samples import samples_of
 from foreload.data.stream_copy import has_state
 from foreload.device.feed import DeviceFeed, pinned_memory
-from foreload.engine.budgets import Disk
 from foreload.engine.cache import Cache
 from foreload.engine.opening import engine_settings, open_engine
 from foreload.loader.batch_maker import BatchMaker
@@ -47,12 +47,18 @@ from foreload.loader.torch_arguments import (
     seed_of,
     workers_of,
 )
-from foreload.loader.transform_choice import Chosen, choose_transform, compile_chain
+from foreload.loader.transform_choice import (
+    Chosen,
+    Work,
+    check_transform,
+    choose_transform,
+    compile_chain,
+)
 from foreload.loader.witness import Witness
 from foreload.planning.place import Iteration, Place
 from foreload.planning.reading_lists import ReadingLists
 from foreload.planning.samplers import OrderSampler, batches_of, order_sampler
-from foreload.planning.weighted_order import WeightedOrder, settings_of
+from foreload.planning.weighted_order import WeightedOrder
 from foreload.python_transforms.makers import makers_of
 from foreload.python_transforms.one_sample import OneSample
 from foreload.python_transforms.pipeline import Pipeline
@@ -63,6 +69,12 @@ from foreload.reports.verdict import Notices, judge
 from foreload.trainers.accelerate import Prepared, adopt, lead_past
 from foreload.trainers.fabric import lead_past_counting
 from foreload.workers.crew import context_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# Settings of the engine that a loader takes.
+_DEFAULTS = {name: _core.setting_defaults()[name] for name in LoaderSettings.__annotations__}
 
 # What may be set after a loader was made; everything else is part of how it was made.
 _FREE = ("timeout", "worker_init_fn", "generator")
@@ -127,6 +139,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         memory: Memory of this machine to keep samples in, like "64GiB"; "auto" is half of what the
             machine, or the control group of this process, has left.
         disk: "FOLDER:SIZE" of a disk cache, or several; the size "auto" is half of what is free.
+        per_rank: Whether `memory` and `disk` are for each rank, instead of for all on the machine.
         cache: A `foreload.Cache` to take memory and disk from, instead.
         index, revalidate, extensions, deadline, profile: As for `foreload.Reader`.
         workers: Who runs a function as transform: "thread", or "process" for spawned processes.
@@ -144,7 +157,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             several ranks each to RUN_FILE.RANK.
     """
 
-    @suggests_keywords
+    @takes_settings(LoaderSettings)
     def __init__(
         self,
         dataset: Any,
@@ -177,183 +190,206 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         return_index: bool = False,
         rank: SupportsIndex | None = None,
         world_size: SupportsIndex | None = None,
-        memory: Bytes = 0,
-        disk: Disk | Sequence[Disk] | None = None,
         cache: Cache | None = None,
-        index: str | os.PathLike[str] | None = None,
-        revalidate: bool = False,
-        extensions: Sequence[str] | None = None,
-        on_error: str = "raise",
-        deadline: float = 30.0,
-        profile: str | os.PathLike[str] | None = None,
         device: Any = None,
         prefetch_to_device: SupportsIndex = 2,
         decoder: str = "cpu",
-        transport: str = "auto",
-        join_timeout: float = 60.0,
-        peer_timeout: float = 10.0,
         run_file: str | os.PathLike[str] | None = None,
+        **settings: Unpack[LoaderSettings],
     ) -> None:
         self._core: Core | None = None
-        given = {name: value for name, value in locals().items() if name != "self"}
-        check_choices(on_error, pad, order, workers, in_order, pin_memory_device, timeout)
+        given = {
+            name: value for name, value in locals().items() if name not in ("self", "settings")
+        }
+        given |= _DEFAULTS | settings
+        check_choices(given)
         refuse_together(batch_size, shuffle, sampler, batch_sampler, drop_last, order)
-        joining = Joining(transport, float(join_timeout), float(peer_timeout))
+        self._begin(given)
+        self._read_torch_arguments(given)
+        work = self._choose_work(given)
+        own = self._open(given, work)
+        self._put_together(given, work, own)
+        self._keep_arguments(given, own)
+        _open.add(self)
+        lead_past(DataLoader)
+
+    # How it is made, in this order.
+
+    def _begin(self, given: dict[str, Any]) -> None:
+        """Who this is, and what it reads."""
         self._process = os.getpid()
         self._lock = threading.Lock()  # held by whoever is inside next()
         self._inside: int | None = None  # that thread
         self._closing = threading.Lock()  # taken once, and for good
         self._ended = False
-        ranks = self._ranks = find_ranks(rank, world_size)
-        record = run_file_of(run_file, ranks.rank, ranks.count)
-        samples = self._samples = samples_of(dataset)
-        if target_transform is not None:
-            samples.target_transform = target_transform
+        ranks = self._ranks = find_ranks(given["rank"], given["world_size"])
+        self._record_file = run_file_of(given["run_file"], ranks.rank, ranks.count)
+        samples = self._samples = samples_of(given["dataset"])
+        if given["target_transform"] is not None:
+            samples.target_transform = given["target_transform"]
+        self._name = samples.folder or type(given["dataset"]).__name__
         check_kind(samples, given)
-        self.seed = seed_of(seed, generator)
-        self.num_workers = workers_of(num_workers, ranks.local, device is not None, samples)
-        check_workers(samples, self.num_workers, given)
-        self.prefetch_factor = maybe_whole("prefetch_factor", prefetch_factor, 1)
-        if samples.makes_itself and self.num_workers > 0 and prefetch_factor is None:
-            self.prefetch_factor = 2  # as torch says it
-        self.pin_memory = bool(pin_memory) and can_pin()
-        self.batch_size: int | None = None
-        if batch_sampler is None and batch_size is not None:
-            self.batch_size = batch_size_of(batch_size)
-        self.drop_last = bool(drop_last)
-        unit = self.batch_size or 1
-        self._single = batch_size is None and batch_sampler is None  # samples, not batches
-        last_epoch = maybe_whole("epochs", epochs, 1)
-        self._feed: DeviceFeed | None = None
-        if device is not None:
-            ahead = whole("prefetch_to_device", prefetch_to_device, 1)
-            self._feed = DeviceFeed(device, ahead, skip_bad_samples=on_error == "skip")
+        self._settings = engine_settings(
+            samples, ranks, given["cache"], {name: given[name] for name in _DEFAULTS}
+        )
 
+    def _read_torch_arguments(self, given: dict[str, Any]) -> None:
+        """What torch's DataLoader has, as it is meant here."""
+        samples = self._samples
+        self.seed = seed_of(given["seed"], given["generator"])
+        self.num_workers = workers_of(
+            given["num_workers"], self._ranks.local, given["device"] is not None, samples
+        )
+        check_workers(samples, self.num_workers, given)
+        self.prefetch_factor = maybe_whole("prefetch_factor", given["prefetch_factor"], 1)
+        if samples.makes_itself and self.num_workers > 0 and self.prefetch_factor is None:
+            self.prefetch_factor = 2  # as torch says it
+        self.pin_memory = bool(given["pin_memory"]) and can_pin()
+        self.batch_size: int | None = None
+        if given["batch_sampler"] is None and given["batch_size"] is not None:
+            self.batch_size = batch_size_of(given["batch_size"])
+        # Samples, not batches.
+        self._single = given["batch_size"] is None and given["batch_sampler"] is None
+        self.drop_last = bool(given["drop_last"])
+        self._last_epoch = maybe_whole("epochs", given["epochs"], 1)
+        self._iteration = Iteration()
+
+    def _choose_work(self, given: dict[str, Any]) -> Work:
+        """Who decodes and transforms: C++, a device, or Python."""
+        samples, skips = self._samples, given["on_error"] == "skip"
+        self._feed: DeviceFeed | None = None
+        if given["device"] is not None:
+            ahead = whole("prefetch_to_device", given["prefetch_to_device"], 1)
+            self._feed = DeviceFeed(given["device"], ahead, skip_bad_samples=skips)
         chosen = Chosen(None, None, python=False)
         if not samples.makes_itself:
-            chosen = choose_transform(samples, transform, image_type)
+            chosen = choose_transform(samples, given["transform"], given["image_type"])
         # Whether batches are [images, labels] that nobody else puts together.
-        plain = collate_fn is None and not self._single and not chosen.python
+        plain = given["collate_fn"] is None and not self._single and not chosen.python
         chain, compiled = compile_chain(
-            chosen, self._feed if plain else None, decoder, samples, self.num_workers
+            chosen, self._feed if plain else None, given["decoder"], samples, self.num_workers
         )
-        if workers == "process" and not chosen.python and not samples.makes_itself:
-            raise ValueError(
-                "workers='process' is only for a transform that is a Python function: leave it "
-                "out, C++ runs this transform in threads"
-            )
-        self._random = compiled is not None and compiled.random
-        if self._random and shuffle is None and sampler is None and batch_sampler is None:
-            warnings.warn(
-                "the transform is random, but shuffle is not set, so samples come in the order of "
-                "the data set: give shuffle=True for training, or shuffle=False to say so",
-                stacklevel=3,
-            )
+        check_transform(chosen, compiled, samples, given)
         self._pipeline: Pipeline | None = None
         maker: SampleMaker | None = None
         if chosen.python:
             maker = SampleMaker(samples, chosen.function, chosen.unchanged)
             self._pipeline = Pipeline(
-                makers_of(workers, self.num_workers, maker),
+                makers_of(given["workers"], self.num_workers, maker),
                 1 + (self.prefetch_factor or 2),
-                skip=on_error == "skip",
+                skip=skips,
             )
+        return Work(chosen, chain, compiled, maker)
 
-        asked = settings_of(order if shuffle else "sequential")
-        pad = pad if ranks.count > 1 else "repeat"
-        if sampler is not None or batch_sampler is not None or pad == "none":
-            asked = asked.as_given()
-        self._iteration = Iteration()
-        core: Core
+    def _open(self, given: dict[str, Any], work: Work) -> OrderSampler:
+        """The engine, or what stands in its place; gives the order of samples."""
+        samples, ranks = self._samples, self._ranks
+        order: _core.OrderSettings | str = given["order"] if given["shuffle"] else "sequential"
+        if isinstance(order, str):
+            order = _core.OrderSettings(order)
+        pad = given["pad"] if ranks.count > 1 else "repeat"
+        if given["sampler"] is not None or given["batch_sampler"] is not None or pad == "none":
+            order = order.as_given()
+        self._settings.set(
+            order=order,
+            seed=self.seed,
+            pad="repeat" if pad == "none" else pad,
+            epochs=self._last_epoch,
+            batch_size=self.batch_size or 1,
+            drop_last=self.drop_last,
+            threads=self.num_workers if work.compiled is not None else 0,
+        )
+        self._recorded: dict[str, Any] = json.loads(self._settings.recorded_json)
         give_back: Callable[[], object] = bool
         if samples.blobs is not None or samples.makes_itself:
-            own = order_sampler(samples.count or 0, asked, self.seed, ranks, pad, self._iteration)
-            core = core_of(
+            own = order_sampler(samples.count or 0, order, self.seed, ranks, pad, self._iteration)
+            self._core = core_of(
                 PythonData(
                     samples,
-                    collate_fn,
+                    given["collate_fn"],
                     self._single,
                     self.seed,
                     self.num_workers,
                     self.prefetch_factor or 2,
-                    worker_init_fn,
-                    multiprocessing_context,
+                    given["worker_init_fn"],
+                    given["multiprocessing_context"],
                 ),
                 own,
                 self.batch_size,
                 self.drop_last,
-                last_epoch,
+                self._last_epoch,
             )
         else:
-            settings = engine_settings(
-                samples,
+            if order.given:
+                self._settings.set(epochs=None)
+            self._core, give_back = open_engine(
+                self._settings,
                 ranks,
-                memory,
-                disk,
-                cache,
-                index,
-                revalidate,
-                extensions,
-                deadline,
-                profile,
+                given["cache"],
+                joins=True,
+                transform=work.compiled,
+                make_tensor=self._pinned_memory(work),
             )
-            settings |= {
-                "rank": ranks.rank,
-                "ranks": ranks.count,
-                "order": asked,
-                "seed": self.seed,
-                "pad": "repeat" if pad == "none" else pad,
-                "epochs": None if asked.given else last_epoch,
-                "batch_size": unit,
-                "drop_last": self.drop_last,
-                "transform": compiled,
-                "threads": self.num_workers if compiled is not None else 0,
-                "skip_bad_samples": on_error == "skip",
-            }
-            pins = self._feed is not None or self.pin_memory
-            if compiled is not None and compiled.fixed and pins:
-                settings["make_tensor"] = pinned_memory
-                if self._feed is not None:
-                    self._feed.reserve(pinned_memory, compiled, unit)
-            core, give_back = open_engine(settings, ranks, cache, joining)
-            own = order_sampler(core.samples, asked, self.seed, ranks, pad, self._iteration)
-        self._core = core
+            count = self._core.samples
+            own = order_sampler(count, order, self.seed, ranks, pad, self._iteration)
+        self._give_back = weakref.finalize(self, give_back)
+        return own
+
+    def _pinned_memory(self, work: Work) -> Callable[[int], Any] | None:
+        """Where images are decoded to that go on to a device; None: memory as it comes."""
+        compiled = work.compiled
+        if compiled is None or not compiled.fixed or not (self._feed or self.pin_memory):
+            return None
+        if self._feed is not None:
+            self._feed.reserve(pinned_memory, compiled, self.batch_size or 1)
+        return pinned_memory
+
+    def _put_together(self, given: dict[str, Any], work: Work, own: OrderSampler) -> None:
+        """What takes a batch from the core to the loop, and what watches it."""
+        core, samples, maker = self._check_usable(), self._samples, work.maker
+        batch_transform, in_threads = given["batch_transform"], given["workers"] == "thread"
         # Whether C++ gathers rows.
         self._rows = isinstance(core, ListCore) and isinstance(core.maker, RowMaker)
         self._changes = Changes()
-        self._watch(chosen, transform, copied=workers == "process")
-        self._give_back = weakref.finalize(self, give_back)
+        self._watch(work.chosen, given["transform"], copied=not in_threads)
         if self._feed is not None:
             self._feed.name_of = core.name_of
         self._lists = ReadingLists(
             own,
-            sampler,
-            batch_sampler,
-            unit,
+            given["sampler"],
+            given["batch_sampler"],
+            self.batch_size or 1,
             self.drop_last,
             None if samples.makes_itself else own.samples,
             samples.stream,
         )
         # Whether random numbers of samples or batches may follow from the seed.
         self._uses_seed = (
-            self._random
-            or (maker is not None and (maker.random or workers == "process"))
+            work.random
+            or (maker is not None and (maker.random or not in_threads))
             or (batch_transform is not None and takes_generator(batch_transform))
             or (samples.makes_itself and not self._rows)
         )
         self._delivery = Delivery(
             core,
             self._lists,
-            BatchMaker(samples, chain, compiled, collate_fn, self._single, bool(return_index)),
+            BatchMaker(
+                samples,
+                work.chain,
+                work.compiled,
+                given["collate_fn"],
+                self._single,
+                bool(given["return_index"]),
+            ),
             self._pipeline,
             self._feed,
             batch_transform,
             self.pin_memory,
-            ranks,
+            self._ranks,
             self.seed,
-            last_epoch,
+            self._last_epoch,
         )
-        self._seed_is_fresh = generator is not None
+        self._seed_is_fresh = given["generator"] is not None
         self._stream_length: int | None = None  # as the loop was told
         self._latest: Run | None = None  # the iteration that was started last
         self._failed_batches = 0
@@ -366,26 +402,21 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             self._waits,
             self._pipeline,
             self.num_workers,
-            workers == "thread",
+            in_threads,
             self._feed,
         )
         self._notices = Notices()
-        self._name = samples.folder or type(dataset).__name__
-        self._log = RunLog(record, self._about(last_epoch))
+        self._log = RunLog(self._record_file, self._about())
         if isinstance(core, _core.LoaderCore) and samples.folder is not None:
-            one = OneSample(chosen.chain, maker, samples.target_transform)
-            dataset = FolderDataset(
+            given["dataset"] = FolderDataset(
                 samples.folder,
                 os.fsdecode(core.root),
                 core.index,
-                one,
-                transform,
+                OneSample(work.chosen.chain, maker, samples.target_transform),
+                given["transform"],
                 samples.target_transform,
-                image_type,
+                given["image_type"],
             )
-        self._keep_arguments(given | {"dataset": dataset}, own)
-        _open.add(self)
-        lead_past(DataLoader)
 
     def _watch(self, chosen: Chosen, transform: Any, copied: bool) -> None:
         """Remember what was read of the data set and of the transform. What is called as it is, in
@@ -625,7 +656,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
         write_page(file, self._log.text(self), "this run", beside)
 
-    def _about(self, epochs: int | None) -> dict[str, Any]:
+    def _about(self) -> dict[str, Any]:
         """The first line of a run file."""
         core = self._check_usable()
         return {
@@ -633,11 +664,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             "dataset": self._name,
             "samples": core.samples,
             "bytes": core.bytes,
-            "seed": self.seed,
-            "batch_size": self._lists.batch_size,
-            "epochs": epochs,
-            "rank": self._ranks.rank,
-            "ranks": self._ranks.count,
+            **self._recorded,
             "threads": self.num_workers,
             "tiers": json.loads(core.start_json()).get("tiers", []),
         }

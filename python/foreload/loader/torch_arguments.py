@@ -4,40 +4,31 @@ nothing."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, SupportsIndex
 
 from foreload import _core
 from foreload._arguments import one_of, seed_word, whole
 from foreload._collate import HAVE_TORCH
+from foreload._warn import warn_caller
 from foreload.data.samples import Samples
 from foreload.planning.weighted_order import WeightedOrder
 
 
-def check_choices(
-    on_error: str,
-    pad: str,
-    order: str | WeightedOrder,
-    workers: str,
-    in_order: bool,
-    pin_memory_device: str,
-    timeout: float,
-) -> None:
+def check_choices(given: Mapping[str, Any]) -> None:
     """Refuse what cannot be meant, whatever the data set is."""
-    one_of("on_error", on_error, "raise", "skip")
-    one_of("pad", pad, "repeat", "truncate", "none")
-    if not isinstance(order, WeightedOrder):
-        one_of("order", order, "torch", "feistel")
-    one_of("workers", workers, "thread", "process")
-    if pin_memory_device:
+    one_of("pad", given["pad"], "repeat", "truncate", "none")
+    if not isinstance(given["order"], WeightedOrder):
+        one_of("order", given["order"], "torch", "feistel")
+    one_of("workers", given["workers"], "thread", "process")
+    if given["pin_memory_device"]:
         raise ValueError(
             "pin_memory_device is refused: leave it out, pin_memory pins for the current device"
         )
-    if not in_order:
+    if not given["in_order"]:
         raise ValueError("in_order=False is refused: leave it out, batches always come in order")
-    if timeout < 0:
-        raise ValueError(f"timeout is {timeout}: give seconds, or 0 to wait for ever")
+    if given["timeout"] < 0:
+        raise ValueError(f"timeout is {given['timeout']}: give seconds, or 0 to wait for ever")
 
 
 # Arguments for data that foreload reads itself, and why others cannot have them.
@@ -122,7 +113,7 @@ def refuse_together(
         if sampler is None and batch_sampler is None:
             raise ValueError(f"{text}: give shuffle=True, or leave order out")
         # Trainers give a sampler to a loader that they make again, beside all other arguments.
-        warnings.warn(f"{text}, and is ignored: the order is that of the sampler", stacklevel=4)
+        warn_caller(f"{text}, and is ignored: the order is that of the sampler")
     if sampler is not None and shuffle:
         raise ValueError("sampler= and shuffle=True exclude each other: give one of them")
     if batch_sampler is not None and (
@@ -195,7 +186,5 @@ def can_pin() -> bool:
 
         if torch.cuda.is_available():
             return True
-    warnings.warn(
-        "pin_memory=True is ignored: there is no accelerator to pin memory for", stacklevel=4
-    )
+    warn_caller("pin_memory=True is ignored: there is no accelerator to pin memory for")
     return False

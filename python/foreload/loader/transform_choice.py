@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from foreload import _core, transforms
 from foreload._arguments import one_of
 from foreload._collate import HAVE_TORCH
+from foreload._warn import warn_caller
 from foreload.data.parts import PartsTransform, is_several
 from foreload.data.samples import Samples
 from foreload.device.feed import DeviceFeed
+from foreload.python_transforms.sample_maker import SampleMaker
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,21 @@ class Chosen:
     function: Callable[..., Any] | None
     python: bool  # Python makes the samples, with or without a function
     unchanged: bool = False  # it gets images as they are stored
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that is done to samples, and by whom."""
+
+    chosen: Chosen
+    chain: transforms.Compose | None  # of it, what C++ does on the way to a batch
+    compiled: _core.CompiledTransform | None
+    maker: SampleMaker | None  # where Python makes samples
+
+    @property
+    def random(self) -> bool:
+        """Whether C++ draws random numbers for a sample."""
+        return self.compiled is not None and self.compiled.random
 
 
 def _refuse_batch_transform(transform: Any) -> None:
@@ -52,10 +68,7 @@ def choose_transform(samples: Samples, transform: Any, image_type: str | None) -
     try:
         chain = transforms.native(chosen)
     except ValueError as error:
-        warnings.warn(
-            f"{error}; the transform runs as it is, in Python threads, which is slower",
-            stacklevel=4,
-        )
+        warn_caller(f"{error}; the transform runs as it is, in Python threads, which is slower")
     if chain is not None:
         if samples.parts:
             raise ValueError(
@@ -93,3 +106,23 @@ def compile_chain(
     if compiled is not None and compiled.dtype == "bfloat16" and not HAVE_TORCH:
         raise ValueError("bfloat16 needs torch, which is not installed: use float16 or float32")
     return chain, compiled
+
+
+def check_transform(
+    chosen: Chosen,
+    compiled: _core.CompiledTransform | None,
+    samples: Samples,
+    given: Mapping[str, Any],
+) -> None:
+    """Refuse workers that have nothing to do, and warn of random images in the order of files."""
+    if given["workers"] == "process" and not chosen.python and not samples.makes_itself:
+        raise ValueError(
+            "workers='process' is only for a transform that is a Python function: leave it "
+            "out, C++ runs this transform in threads"
+        )
+    unordered = all(given[name] is None for name in ("shuffle", "sampler", "batch_sampler"))
+    if compiled is not None and compiled.random and unordered:
+        warn_caller(
+            "the transform is random, but shuffle is not set, so samples come in the order of "
+            "the data set: give shuffle=True for training, or shuffle=False to say so"
+        )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from foreload import _core
 from foreload._arguments import MAX_UINT32, Integers, integers, maybe_whole, seed_word, whole
-from foreload.planning.weighted_order import WeightedOrder, settings_of
+from foreload.planning.weighted_order import WeightedOrder
 
 
 def order(
@@ -96,5 +96,5 @@ def _epoch(
     word = seed_word(seed)
     number = whole("epoch", epoch)
     if isinstance(order, str | WeightedOrder):
-        return _core.Epoch(settings_of(order), total, word, number)
+        return _core.Epoch(order, total, word, number)
     return _core.Epoch.given(total, integers("order", order, low=0))

@@ -5,25 +5,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
+import numpy as np
 import numpy.typing as npt
 
 from foreload import _core
-from foreload._arguments import (
-    MAX_UINT32,
-    Bytes,
-    Integers,
-    integers,
-    maybe_whole,
-    seed_word,
-    size,
-    sizes_per_rank,
-    whole,
-)
-from foreload.planning.weighted_order import WeightedOrder, settings_of
+from foreload._arguments import MAX_UINT32, Bytes, Integers, budget, integers, size, whole
+from foreload._keywords import takes_settings
+from foreload._settings import PlanSettings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
+@takes_settings(PlanSettings)
 def plan(
     dataset: str | os.PathLike[str] | _core.Index | None = None,
     *,
@@ -32,20 +28,13 @@ def plan(
     size_sigma: Bytes = 0,
     sizes: npt.ArrayLike | None = None,
     ranks: SupportsIndex = 1,
-    epochs: SupportsIndex | None = None,
-    batch_size: SupportsIndex = 64,
-    drop_last: bool = False,
-    seed: SupportsIndex = 0,
-    order: str | WeightedOrder = "torch",
-    pad: str = "repeat",
-    first_epoch: SupportsIndex = 0,
-    start: SupportsIndex = 0,
     memory: Bytes | Sequence[Bytes] | Integers = 0,
     disk: Bytes | Sequence[Bytes] | Integers = 0,
     placement: str = "cover",
     held: npt.ArrayLike | None = None,
     extensions: str | Sequence[str] | None = None,
     threads: SupportsIndex = 0,
+    **settings: Unpack[PlanSettings],
 ) -> _core.Plan:
     """Plan a training job: what each rank reads, who keeps what, and what comes from the source.
 
@@ -60,6 +49,8 @@ def plan(
             cut at 0 (which raises the mean where sigma is large).
         sizes: Bytes of each sample, -1 where nobody knows (the mean of the others is taken).
         ranks: Number of ranks.
+        ranks_per_node: Ranks that share a node, its memory and its disk.
+        per_rank: Whether `memory` and `disk` are what each rank has, instead.
         epochs: Number of epochs; None if nobody knows.
         batch_size: Samples in a batch of one rank.
         drop_last: Whether a last batch that is not full is left out.
@@ -68,7 +59,7 @@ def plan(
         pad: "repeat" or "truncate"; see `foreload.order`.
         first_epoch: The epoch the job starts or resumes in.
         start: Samples of that epoch that all ranks together have read before.
-        memory: Memory that a rank may fill with samples; one size, or one per rank.
+        memory: Memory that a node may fill with samples; one size, or one per node.
         disk: The same for local disk.
         placement: "cover" (every sample has one owner as long as there is room), "independent"
             (each rank keeps what it reads most often) or "computed" (owners without tables, for
@@ -77,30 +68,37 @@ def plan(
         extensions: Which files of a folder are samples; see `foreload.list_folder`.
         threads: Threads to plan with; 0 takes the CPUs this process may use.
     """
-    word = seed_word(seed)
-    count = whole("ranks", ranks, 1, MAX_UINT32)
-    in_memory = sizes_per_rank("memory", memory, count)
-    on_disk = sizes_per_rank("disk", disk, count)
+    job = _core.Settings(ranks=ranks, **settings)
+    in_memory, on_disk = _shares("memory", memory, job), _shares("disk", disk, job)
     entries = max(len(in_memory), len(on_disk))
     budgets = [
         (in_memory[rank % len(in_memory)], on_disk[rank % len(on_disk)]) for rank in range(entries)
     ]
     return _core.make_plan(
+        job,
         sizes=_sizes(dataset, samples, mean_size, size_sigma, sizes, extensions),
-        order=settings_of(order),
-        seed=word,
-        ranks=count,
-        epochs=maybe_whole("epochs", epochs),
-        pad=pad,
-        batch_size=whole("batch_size", batch_size),
-        drop_last=drop_last,
-        first_epoch=whole("first_epoch", first_epoch),
-        start=whole("start", start),
         placement=placement,
         budgets=budgets,
-        held=None if held is None else integers("held", held, low=-1, high=count - 1),
+        held=None if held is None else integers("held", held, low=-1, high=job.ranks - 1),
         threads=whole("threads", threads, 0, MAX_UINT32),
     )
+
+
+def _shares(name: str, value: Bytes | Sequence[Bytes] | Integers, job: _core.Settings) -> list[int]:
+    """What a rank has of the budgets that nodes, or ranks, have: one for all (a list of one), or
+    one for each."""
+    together = 1 if job.per_rank else job.ranks_per_node
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+        return [budget(name, value) // together]
+    owners = -(-job.ranks // together)
+    sizes = [size(name, entry) // together for entry in value]
+    if len(sizes) != owners:
+        who = "rank" if job.per_rank or job.ranks_per_node == 1 else "node"
+        raise ValueError(
+            f"{name} has {len(sizes):,} entries for {owners:,} {who}s: give one size, or one per "
+            f"{who}"
+        )
+    return [sizes[rank // together] for rank in range(job.ranks)]
 
 
 def _sizes(

@@ -12,7 +12,7 @@ from foreload import _core
 from foreload._arguments import whole
 
 
-class WeightedOrder:
+class WeightedOrder(_core.OrderSettings):
     """Samples drawn without replacement, each time with chances in proportion to the weights of
     those that are left, as torch's WeightedRandomSampler(replacement=False) does it; but decided by
     the seed alone, shared by all ranks, and known ahead. For the `order` of `DataLoader`, `Reader`,
@@ -28,14 +28,7 @@ class WeightedOrder:
         if numbers.ndim != 1:
             raise ValueError(f"weights has {numbers.ndim} dimensions: give one number a sample")
         self._text = f"<foreload.WeightedOrder: {len(numbers):,} weights>"
-        self._settings = _core.OrderSettings.weighted(
-            numbers, 0 if draws is None else whole("draws", draws, 1)
-        )
+        super().__init__(numbers, 0 if draws is None else whole("draws", draws, 1))
 
     def __repr__(self) -> str:
         return self._text
-
-
-def settings_of(order: str | WeightedOrder) -> _core.OrderSettings:
-    """As C++ takes it."""
-    return order._settings if isinstance(order, WeightedOrder) else _core.OrderSettings(order)

@@ -97,6 +97,7 @@ class Epoch:
     stages: dict[str, Stage]
     sizes: list[SizeClass]
     peers: list[Peer]
+    counters: dict[str, int]  # by their names in stats()
     verdict: Verdict
 
     @classmethod
@@ -132,6 +133,7 @@ class Epoch:
                 )
                 for peer in record.get("peers", [])
             ],
+            counters={name: int(value) for name, value in record.get("counters", {}).items()},
             verdict=Verdict.of(record, waited),
         )
         _check([seconds, waited, *epoch.waits_ms, *(point[0] for point in epoch.curve)])
@@ -285,6 +287,7 @@ def _epoch_so_far(moments: list[Moment]) -> Epoch:
         stages=last.stages,
         sizes=[],
         peers=[],
+        counters={},
         verdict=Verdict(text, share, [], last.losses),
     )
 

@@ -117,6 +117,7 @@ class RunLog:
             "bytes": 0,
             "from": dict.fromkeys(PLACES, 0),
             "same_host_bytes": 0,
+            "counters": {},
         }
 
     def text(self, loader: Counting) -> str:

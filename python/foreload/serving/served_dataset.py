@@ -12,22 +12,25 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from foreload import _core
-from foreload._arguments import Bytes, whole
-from foreload._keywords import suggests_keywords
+from foreload._arguments import whole
+from foreload._keywords import takes_settings
+from foreload._settings import StorageSettings
 from foreload.cluster.ranks import Ranks, find_ranks
 from foreload.data.samples import samples_of
-from foreload.engine.budgets import Disk
 from foreload.engine.cache import Cache
 from foreload.engine.opening import engine_settings, open_engine
 from foreload.loader.transform_choice import choose_transform
 from foreload.python_transforms.one_sample import OneSample
 from foreload.python_transforms.sample_maker import SampleMaker, Task
 from foreload.serving.server import Connection, Server
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class ServedDataset:
@@ -123,21 +126,15 @@ class ServedDataset:
         return f"<foreload dataset: {self._count:,} samples, served by the caches>"
 
 
-@suggests_keywords
+@takes_settings(StorageSettings)
 def open_dataset(
     dataset: Any,
     transform: Any = None,
     target_transform: Callable[[Any], Any] | None = None,
     *,
     image_type: str | None = None,
-    memory: Bytes = 0,
-    disk: Disk | Sequence[Disk] | None = None,
     cache: Cache | None = None,
-    index: str | os.PathLike[str] | None = None,
-    revalidate: bool = False,
-    extensions: Sequence[str] | None = None,
-    deadline: float = 30.0,
-    profile: str | os.PathLike[str] | None = None,
+    **settings: Unpack[StorageSettings],
 ) -> ServedDataset:
     """A map-style data set for torch's own DataLoader, whose samples come out of the caches.
 
@@ -148,7 +145,7 @@ def open_dataset(
     Args:
         dataset, transform, target_transform, image_type: As for `foreload.DataLoader`. A random
             transform takes its random numbers from torch's global state, as torchvision's do.
-        memory, disk, cache: Where samples are kept, as for `foreload.DataLoader`.
+        memory, disk, per_rank, cache: Where samples are kept, as for `foreload.DataLoader`.
         index, revalidate, extensions, deadline, profile: As for `foreload.Reader`.
     """
     samples = samples_of(dataset)
@@ -165,21 +162,9 @@ def open_dataset(
     # are the folders of its disk caches.
     found = find_ranks()
     ranks = Ranks(0, 1, found.local, found.found, found.local_rank)
-    settings = engine_settings(
-        samples, ranks, memory, disk, cache, index, revalidate, extensions, deadline, profile
-    )
-    settings |= {
-        "rank": 0,
-        "ranks": 1,
-        "order": _core.OrderSettings("torch").as_given(),
-        "seed": 0,
-        "pad": "repeat",
-        "epochs": None,
-        "batch_size": 1,
-        "drop_last": False,
-        "skip_bad_samples": False,
-    }
-    server = Server(*open_engine(settings, ranks, cache, joining=None))
+    opened = engine_settings(samples, ranks, cache, settings)
+    opened.set(batch_size=1, order=_core.OrderSettings("torch").as_given())
+    server = Server(*open_engine(opened, ranks, cache, joins=False))
     served = ServedDataset(
         server,
         OneSample(

@@ -207,8 +207,8 @@ def _dtype(dtype: Any, known: Sequence[str]) -> str:
 
 
 class Decode(Step):
-    """Decode an image: JPEG, PNG, WebP and arrays in .npy files by C++, other formats by Pillow
-    where it is installed.
+    """Decode an image: JPEG, PNG, WebP, GIF and arrays in .npy files by C++, other formats by
+    Pillow where it is installed.
 
     Args:
         mode: "RGB", "L" (grey), or "RGBA" (alpha is kept; what has none is opaque).

@@ -41,8 +41,11 @@ struct Digest {
   friend bool operator==(const Digest&, const Digest&) = default;
 };
 
-// Collects values and gives their digest. The result depends on the bytes and their order alone, so
-// whoever adds something of variable length adds the length first (add(span) and add(string) do).
+Digest digest_of(std::string_view bytes);
+
+// Collects values and gives their digest: that of all bytes one behind another. The result depends
+// on the bytes and their order alone, so whoever adds something of variable length adds the length
+// first (add(span) and add(string) do).
 class Digester {
  public:
   Digester();

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "foreload/cli/arguments.h"
+#include "foreload/cli/setting_options.h"
 #include "foreload/cli/verbs.h"
 
 namespace foreload::cli {
@@ -18,37 +19,31 @@ namespace {
 
 struct OrderOptions {
   std::string samples;
-  std::string ranks = "1";
   std::string rank = "0";
   std::string epoch = "0";
-  std::string seed = "0";
-  std::string order = "torch";
-  std::string pad = "repeat";
   std::string start = "0";
   std::string limit;
   bool json = false;
 };
 
-Result<int> run_order(const OrderOptions& options) {
+Result<int> run_order(const OrderOptions& options, const SettingOptions& given) {
   FORELOAD_TRY(const uint64_t samples, parse_count("--samples", options.samples, 1));
-  FORELOAD_TRY(const uint32_t ranks, parse_ranks(options.ranks));
+  FORELOAD_TRY(const LoaderSettings settings, given.parse());
+  const uint32_t ranks = settings.ranks;
   FORELOAD_TRY(const uint64_t rank, parse_count("--rank", options.rank));
   FORELOAD_TRY(const uint64_t epoch_number, parse_count("--epoch", options.epoch));
-  FORELOAD_TRY(const uint64_t seed, parse_count("--seed", options.seed));
   FORELOAD_TRY(const uint64_t start, parse_count("--start", options.start, 0, samples));
-  FORELOAD_TRY(const OrderSettings kind, parse_order(options.order));
-  FORELOAD_TRY(const Pad pad, parse_pad(options.pad));
   if (rank >= ranks)
     return fail(
         ErrorKind::invalid,
         fmt::format("--rank {} is outside the job's {} ranks, numbered from 0", rank, ranks));
-  const Sharding sharding{samples, ranks, pad, start};
+  const Sharding sharding{samples, ranks, settings.pad, start};
   uint64_t left = sharding.per_rank();
   if (!options.limit.empty()) {
     FORELOAD_TRY(const uint64_t limit, parse_count("--limit", options.limit));
     left = std::min(left, limit);
   }
-  FORELOAD_TRY(const auto order, make_order(kind, samples, seed));
+  FORELOAD_TRY(const auto order, make_order(settings.order, samples, settings.seed));
   FORELOAD_TRY(const auto epoch, order->epoch(epoch_number));
 
   std::vector<uint64_t> block(4096);
@@ -76,19 +71,15 @@ Run add_order(CLI::App& app) {
   auto options = std::make_shared<OrderOptions>();
   CLI::App* verb = app.add_subcommand("order", "Print the samples a rank reads, in order");
   verb->add_option("--samples", options->samples, "samples in the data set")->required();
-  verb->add_option("--ranks", options->ranks, "ranks of the job (1)");
+  const auto given = std::make_shared<SettingOptions>(
+      *verb, std::vector<std::string_view>{"ranks", "seed", "order", "pad"});
   verb->add_option("--rank", options->rank, "whose list, numbered from 0 (0)");
   verb->add_option("--epoch", options->epoch, "which epoch, numbered from 0 (0)");
-  verb->add_option("--seed", options->seed, "seed of the shuffle (0)");
-  verb->add_option("--order", options->order, "torch, sequential or feistel (torch)");
-  verb->add_option("--pad", options->pad,
-                   "repeat samples or truncate the list so that all ranks read equally many "
-                   "(repeat)");
   verb->add_option("--start", options->start,
                    "samples of the epoch that all ranks together have consumed already (0)");
   verb->add_option("--limit", options->limit, "print only the first ones");
   verb->add_flag("--json", options->json, "print one JSON list");
-  return [options] { return run_order(*options); };
+  return [options, given] { return run_order(*options, *given); };
 }
 
 }  // namespace foreload::cli

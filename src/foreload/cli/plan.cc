@@ -15,8 +15,10 @@
 #include "foreload/base/progress.h"
 #include "foreload/cli/arguments.h"
 #include "foreload/cli/external.h"
+#include "foreload/cli/setting_options.h"
 #include "foreload/cli/verbs.h"
 #include "foreload/formats/format.h"
+#include "foreload/loader/settling.h"
 #include "foreload/plan/summary.h"
 
 namespace foreload::cli {
@@ -29,13 +31,6 @@ struct PlanArguments {
   std::string samples;
   std::string mean_size;
   std::string size_sigma;
-  std::string ranks = "1";
-  std::string epochs;
-  std::string batch_size = "64";
-  bool drop_last = false;
-  std::string seed = "0";
-  std::string order = "torch";
-  std::string pad = "repeat";
   std::string memory = "0";
   std::string disk = "0";
   std::string placement = "cover";
@@ -75,29 +70,23 @@ Result<Sizes> sizes_of(const PlanArguments& options) {
   return options.dataset.empty() ? synthetic_sizes(options) : dataset_sizes(options);
 }
 
-Result<Job> job_of(const PlanArguments& options) {
-  Job job;
-  FORELOAD_TRY(job.ranks, parse_ranks(options.ranks));
-  if (!options.epochs.empty()) {
-    FORELOAD_TRY(job.epochs, parse_count("--epochs", options.epochs, 1));
-  }
-  FORELOAD_TRY(job.batching.batch_size, parse_count("--batch-size", options.batch_size, 1));
-  job.batching.drop_last = options.drop_last;
-  FORELOAD_TRY(job.seed, parse_count("--seed", options.seed));
-  FORELOAD_TRY(job.order, parse_order(options.order));
-  FORELOAD_TRY(job.pad, parse_pad(options.pad));
-  FORELOAD_TRY(job.placement, parse_placement_kind(options.placement));
-  FORELOAD_TRY(const uint64_t memory, parse_size("--memory", options.memory));
+Result<Job> planned_job(const PlanArguments& options, LoaderSettings settings) {
+  FORELOAD_TRY(settings.memory, parse_size("--memory", options.memory));
   FORELOAD_TRY(const uint64_t disk, parse_size("--disk", options.disk));
-  job.tiers = {{{"memory", memory, 2}, {"disk", disk, 1}}};
+  settings.disks = {{{}, disk}};
+  share_budgets(settings);
+  Job job = job_of(settings);
+  FORELOAD_TRY(job.placement, parse_placement_kind(options.placement));
+  job.tiers = {{{"memory", settings.memory, 2}, {"disk", settings.disks[0].bytes, 1}}};
   return job;
 }
 
-Result<int> run_plan(const PlanArguments& options) {
+Result<int> run_plan(const PlanArguments& options, const SettingOptions& given) {
   if (!options.plot.empty()) FORELOAD_CHECK(check_output_file("--plot", options.plot));
   if (!options.save_index.empty())
     FORELOAD_CHECK(check_output_file("--save-index", options.save_index));
-  FORELOAD_TRY(const Job job, job_of(options));
+  FORELOAD_TRY(LoaderSettings settings, given.parse());
+  FORELOAD_TRY(const Job job, planned_job(options, std::move(settings)));
   SummaryOptions summary;
   if (!options.rate.empty()) {
     FORELOAD_TRY(summary.rate, parse_rate("--rate", options.rate));
@@ -138,15 +127,11 @@ Run add_plan(CLI::App& app) {
   verb->add_option("--samples", options->samples, "instead of --dataset: how many samples");
   verb->add_option("--mean-size", options->mean_size, "and their mean size, like 110KiB");
   verb->add_option("--size-sigma", options->size_sigma, "and its standard deviation (0)");
-  verb->add_option("--ranks", options->ranks, "ranks of the job (1)");
-  verb->add_option("--epochs", options->epochs, "epochs of the job (unknown)");
-  verb->add_option("--batch-size", options->batch_size, "samples in a rank's batch (64)");
-  verb->add_flag("--drop-last", options->drop_last, "leave out a last batch that is not full");
-  verb->add_option("--seed", options->seed, "seed of the shuffle (0)");
-  verb->add_option("--order", options->order, "torch, sequential or feistel (torch)");
-  verb->add_option("--pad", options->pad, "repeat or truncate (repeat)");
-  verb->add_option("--memory", options->memory, "memory that each rank may use, like 2GiB (0)");
-  verb->add_option("--disk", options->disk, "disk that each rank may use, like 10GiB (0)");
+  const auto given = std::make_shared<SettingOptions>(
+      *verb, std::vector<std::string_view>{"ranks", "ranks_per_node", "epochs", "batch_size",
+                                           "drop_last", "seed", "order", "pad", "per_rank"});
+  verb->add_option("--memory", options->memory, "memory that each node may use, like 2GiB (0)");
+  verb->add_option("--disk", options->disk, "disk that each node may use, like 10GiB (0)");
   verb->add_option("--placement", options->placement, "cover, independent or computed (cover)");
   verb->add_option("--rate", options->rate,
                    "samples per second that a rank consumes: shows what each place must deliver");
@@ -154,7 +139,7 @@ Run add_plan(CLI::App& app) {
   expands_home(verb->add_option("--plot", options->plot,
                                 "draw coverage and access counts to a PNG or SVG file"));
   verb->add_flag("--json", options->json, "print one JSON object");
-  return [options] { return run_plan(*options); };
+  return [options, given] { return run_plan(*options, *given); };
 }
 
 }  // namespace foreload::cli

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/bytes.h"
+#include "foreload/loader/counters.h"
 
 namespace foreload::cli {
 namespace {
@@ -46,15 +47,9 @@ void make_larger(Json& most, const Json& other) {
   most = std::max(most.get<double>(), other.get<double>());
 }
 
-// Totals over the whole run that are the job's when they are added up.
-constexpr const char* kSummed[] = {"held_samples",       "held_bytes",       "source_bytes",
-                                   "source_samples",     "retries",          "merged_reads",
-                                   "hedged_reads",       "hedged_bytes",     "late_tier_reads",
-                                   "decoded_samples",    "source_errors",    "corrupt_copies",
-                                   "read_ahead_samples", "abandoned_reads",  "skipped",
-                                   "served_samples",     "refused_requests", "pushed_samples",
-                                   "failed_pushes",      "adopted_samples",  "replicas_kept",
-                                   "replicas_given_up"};
+void add_all(Json& sums, const Json& more) {
+  for (const auto& [key, value] : more.items()) add_to<uint64_t>(sums[key], value);
+}
 
 Json summed_epochs(const std::vector<Json>& reports) {
   Json epochs = Json::array();
@@ -68,8 +63,7 @@ Json summed_epochs(const std::vector<Json>& reports) {
       if (other["seconds"] > sum["seconds"]) sum["verdict"] = other["verdict"];
       for (const char* key : {"samples", "bytes", "same_host_bytes"})
         add_to<uint64_t>(sum[key], other[key]);
-      for (const auto& [place, bytes] : other["from"].items())
-        add_to<uint64_t>(sum["from"][place], bytes);
+      for (const char* key : {"from", "counters"}) add_all(sum[key], other[key]);
       for (const char* key : {"seconds", "wait_fraction"}) make_larger(sum[key], other[key]);
       for (const auto& [share, wait] : other["batch_wait_ms"].items())
         make_larger(sum["batch_wait_ms"][share], wait);
@@ -142,8 +136,10 @@ Json report_of_job(const std::vector<Json>& reports) {
   job["epochs"] = summed_epochs(reports);
   for (size_t r = 1; r < reports.size(); ++r) {
     if (reports[r].is_null()) continue;
-    for (const char* key : kSummed)
-      if (job.contains(key)) add_to<uint64_t>(job[key], reports[r][key]);
+    for (const char* key : {"held_samples", "held_bytes"})
+      add_to<uint64_t>(job[key], reports[r][key]);
+    for (const Counter& counter : counters())
+      add_to<uint64_t>(job[std::string(counter.name)], reports[r][std::string(counter.name)]);
     for (const char* key : {"listing_seconds", "plan_seconds", "first_batch_seconds"})
       make_larger(job[key], reports[r][key]);
     job["peak_rss_bytes"] = std::max(job["peak_rss_bytes"].get<uint64_t>(),

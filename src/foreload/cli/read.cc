@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <thread>
@@ -20,19 +19,16 @@
 #include "foreload/base/memory_use.h"
 #include "foreload/base/paths.h"
 #include "foreload/base/progress.h"
-#include "foreload/base/text.h"
 #include "foreload/cli/arguments.h"
 #include "foreload/cli/rank_reports.h"
+#include "foreload/cli/setting_options.h"
 #include "foreload/cli/verbs.h"
-#include "foreload/formats/format.h"
-#include "foreload/loader/automatic_budget.h"
 #include "foreload/loader/job_ranks.h"
 #include "foreload/loader/loader.h"
 #include "foreload/loader/meeting.h"
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
 #include "foreload/metrics/run_record.h"
-#include "foreload/stores/shaped.h"
 #include "foreload/verdict/verdict.h"
 
 namespace foreload::cli {
@@ -43,30 +39,10 @@ using Json = nlohmann::ordered_json;
 
 struct ReadOptions {
   std::string dataset;
-  std::string extensions;
-  std::string index;
-  bool revalidate = false;
-  std::string epochs = "1";
-  std::string batch_size = "64";
-  bool drop_last = false;
-  std::string seed = "0";
-  std::string order = "torch";
-  std::string memory = "0";
-  std::vector<std::string> disks;
-  std::string staging = "128MiB";
   std::string step_ms = "0";
   bool in_step = false;
-  std::string on_error = "raise";
-  std::string deadline = "30";
-  std::string io = "auto";
-  std::string source_bandwidth = "0";
-  std::string source_latency_ms = "0";
-  std::string profile;
   std::string trace;
   std::string run_file;
-  std::string transport = "auto";
-  std::string join_timeout = "60";
-  std::string peer_timeout = "10";
   bool no_digest = false;
   bool json = false;
 };
@@ -77,94 +53,9 @@ double milliseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
-Result<void> parse_memory(const std::string& text, LoaderSettings& settings) {
-  if (text == "auto") {
-    FORELOAD_TRY(AutomaticBudget budget, automatic_memory());
-    settings.memory = budget.bytes;
-    settings.memory_why = std::move(budget.why);
-    return {};
-  }
-  FORELOAD_TRY(settings.memory, parse_size("--memory", text));
-  return {};
-}
-
-Result<DiskBudget> parse_disk(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0)
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("--disk is '{}': give a folder and a size, like /local/nvme:100GiB", text));
-  const std::string folder = text.substr(0, colon);
-  if (text.substr(colon + 1) == "auto") {
-    FORELOAD_TRY(AutomaticBudget budget, automatic_disk(folder));
-    return DiskBudget{folder, budget.bytes, std::move(budget.why)};
-  }
-  FORELOAD_TRY(const uint64_t bytes, parse_size("--disk", text.substr(colon + 1)));
-  return DiskBudget{folder, bytes, {}};
-}
-
-Result<IoEngine> parse_io(const std::string& text) {
-  FORELOAD_CHECK(check_choice("--io", text, {"auto", "io_uring", "threads"}));
-  if (text == "auto") return IoEngine::automatic;
-  return text == "io_uring" ? IoEngine::io_uring : IoEngine::threads;
-}
-
 Result<double> parse_milliseconds(std::string_view option, const std::string& text) {
   if (text == "0") return 0.0;
   return parse_rate(option, text);
-}
-
-// Makes the source as slow as asked for, to see on a fast disk what slow storage would do.
-Result<void> shape(const ReadOptions& options, LoaderSettings& settings) {
-  FORELOAD_TRY(const uint64_t bandwidth,
-               parse_size("--source-bandwidth", options.source_bandwidth));
-  FORELOAD_TRY(const double latency,
-               parse_milliseconds("--source-latency-ms", options.source_latency_ms));
-  if (bandwidth == 0 && latency == 0) return {};
-  settings.wrap_source = [bandwidth, latency](auto make, auto answered) {
-    return shape_source(std::move(make),
-                        {.bytes_per_second = static_cast<double>(bandwidth),
-                         .latency = std::chrono::microseconds(std::llround(latency * 1000))},
-                        std::move(answered));
-  };
-  return {};
-}
-
-Result<LoaderSettings> settings_of(const ReadOptions& options) {
-  LoaderSettings settings;
-  settings.dataset = options.dataset;
-  settings.extensions = image_extensions();
-  if (!options.extensions.empty()) {
-    FORELOAD_TRY(settings.extensions, parse_extensions(options.extensions));
-  }
-  settings.index = options.index;
-  settings.revalidate = options.revalidate;
-  FORELOAD_TRY(settings.epochs, parse_count("--epochs", options.epochs, 1));
-  FORELOAD_TRY(settings.batching.batch_size, parse_count("--batch-size", options.batch_size, 1));
-  settings.batching.drop_last = options.drop_last;
-  FORELOAD_TRY(settings.seed, parse_count("--seed", options.seed));
-  FORELOAD_TRY(settings.order, parse_order(options.order));
-  FORELOAD_CHECK(parse_memory(options.memory, settings));
-  FORELOAD_TRY(settings.staging, parse_size("--staging", options.staging));
-  for (const std::string& text : options.disks) {
-    FORELOAD_TRY(DiskBudget disk, parse_disk(text));
-    settings.disks.push_back(std::move(disk));
-  }
-  FORELOAD_CHECK(check_choice("--on-error", options.on_error, {"raise", "skip"}));
-  settings.skip_bad_samples = options.on_error == "skip";
-  FORELOAD_TRY(const double deadline, parse_rate("--deadline", options.deadline));
-  settings.read_deadline = std::chrono::milliseconds(std::llround(deadline * 1000));
-  FORELOAD_TRY(const double silence, parse_rate("--peer-timeout", options.peer_timeout));
-  settings.peer_timeout = std::chrono::milliseconds(std::llround(silence * 1000));
-  FORELOAD_TRY(settings.io_engine, parse_io(options.io));
-  FORELOAD_CHECK(shape(options, settings));
-  if (options.profile == "none") {
-    settings.profile.emplace();
-  } else if (!options.profile.empty()) {
-    settings.profile = options.profile;
-  }
-  if (!options.trace.empty()) settings.trace = std::make_shared<Trace>();
-  return settings;
 }
 
 // XXH3 over (index as 8 bytes little endian, then the bytes) of every sample in delivery order.
@@ -240,17 +131,14 @@ std::string skipped_text(const EngineStats& stats) {
                      stats.skipped_samples > shown ? ", ..." : "");
 }
 
-// Budgets are the node's: its ranks share them.
-Result<void> take_part(const ReadOptions& options, LoaderSettings& settings) {
+Result<void> take_part(LoaderSettings& settings) {
   FORELOAD_TRY(const JobRanks ranks, ranks_from_environment());
   settings.rank = ranks.rank;
   settings.ranks = ranks.ranks;
-  settings.memory /= ranks.local_ranks;
-  for (DiskBudget& disk : settings.disks) disk.bytes /= ranks.local_ranks;
+  settings.ranks_per_node = ranks.local_ranks;
   MeetingSettings meeting;
-  meeting.transport = options.transport;
-  FORELOAD_TRY(const double timeout, parse_rate("--join-timeout", options.join_timeout));
-  meeting.timeout = std::chrono::milliseconds(std::llround(timeout * 1000));
+  meeting.transport = settings.transport;
+  meeting.timeout = settings.join_timeout;
   std::string warning;
   FORELOAD_TRY(const auto met, Meeting::arrange(ranks, meeting, warning));
   if (!warning.empty()) fmt::print(stderr, "foreload: warning: {}\n", warning);
@@ -293,9 +181,11 @@ Result<void> tell(RunRecord& record, const Loader& loader, Clock::time_point ask
   return record.tell(to_json(loader.epoch_stats()), all ? to_json(loader.stats()) : "", now);
 }
 
-Result<int> run_read(const ReadOptions& options) {
-  FORELOAD_TRY(LoaderSettings settings, settings_of(options));
-  FORELOAD_CHECK(take_part(options, settings));
+Result<int> run_read(const ReadOptions& options, const SettingOptions& given) {
+  FORELOAD_TRY(LoaderSettings settings, given.parse());
+  settings.dataset = options.dataset;
+  if (!options.trace.empty()) settings.trace = std::make_shared<Trace>();
+  FORELOAD_CHECK(take_part(settings));
   const uint32_t rank = settings.rank, ranks = settings.ranks;
   FORELOAD_CHECK(check_outputs(options, rank, ranks));
   const std::shared_ptr<Rendezvous> rendezvous =
@@ -303,6 +193,7 @@ Result<int> run_read(const ReadOptions& options) {
   FORELOAD_TRY(const double step_ms, parse_milliseconds("--step-ms", options.step_ms));
   const auto trace = settings.trace;
   const uint64_t epochs = *settings.epochs;
+  const Json recorded = Json::parse(recorded_json(settings));
   const auto begin = Clock::now();
   std::optional<ProgressBar> bar;  // one for all ranks
   if (rank == 0) settings.listing_progress = bar.emplace("listing").callback();
@@ -314,17 +205,13 @@ Result<int> run_read(const ReadOptions& options) {
   if (!options.json && rank == 0) print_start(options, *loader, start);
   std::optional<RunRecord> record;
   if (!options.run_file.empty()) {
-    const Json header{{"made_by", "foreload read"},
-                      {"dataset", options.dataset},
-                      {"plan_digest", loader->plan().digest().hex()},
-                      {"samples", loader->index().samples()},
-                      {"bytes", loader->plan().sizes().total()},
-                      {"seed", options.seed},
-                      {"batch_size", options.batch_size},
-                      {"epochs", epochs},
-                      {"rank", rank},
-                      {"ranks", ranks},
-                      {"tiers", Json::parse(to_json(start))["tiers"]}};
+    Json header{{"made_by", "foreload read"},
+                {"dataset", options.dataset},
+                {"plan_digest", loader->plan().digest().hex()},
+                {"samples", loader->index().samples()},
+                {"bytes", loader->plan().sizes().total()}};
+    header.update(recorded);
+    header["tiers"] = Json::parse(to_json(start))["tiers"];
     FORELOAD_TRY(record,
                  RunRecord::create(file_of_rank(options.run_file, rank, ranks),
                                    header.dump(-1, ' ', false, Json::error_handler_t::replace),
@@ -407,54 +294,29 @@ Run add_read(CLI::App& app) {
       app.add_subcommand("read", "Read a data set as a training loop would, and say how it went");
   expands_home(verb->add_option("dataset", options->dataset, "a folder of samples, or a file list")
                    ->required());
-  verb->add_option("--extensions", options->extensions,
-                   "files that count, like .jpg,.png, or any (those of images)");
-  expands_home(
-      verb->add_option("--index", options->index,
-                       "file that keeps the listing: used if it is there, written if not (in the "
-                       "first disk cache)"));
-  verb->add_flag("--revalidate", options->revalidate,
-                 "list again even if there is a listing, for files changed in place");
-  verb->add_option("--epochs", options->epochs, "how often (1)");
-  verb->add_option("--batch-size", options->batch_size, "samples in a batch (64)");
-  verb->add_flag("--drop-last", options->drop_last, "leave out a last batch that is not full");
-  verb->add_option("--seed", options->seed, "seed of the shuffle (0)");
-  verb->add_option("--order", options->order, "torch, sequential or feistel (torch)");
-  verb->add_option("--memory", options->memory,
-                   "memory for samples, like 200MiB, or auto: half of what is left (0)");
-  expands_home(
-      verb->add_option("--disk", options->disks,
-                       "folder and size of a disk cache, like /local/nvme:1GiB, or auto as size; "
-                       "several may be given, the fastest is used first"));
-  verb->add_option("--staging", options->staging, "memory for batches being filled (128MiB)");
+  LoaderSettings defaults = usual_settings();
+  defaults.epochs = 1;
+  const auto given = std::make_shared<SettingOptions>(
+      *verb,
+      std::vector<std::string_view>{
+          "extensions",       "index",     "revalidate",   "epochs",       "batch_size",
+          "drop_last",        "seed",      "order",        "memory",       "disk",
+          "per_rank",         "staging",   "on_error",     "deadline",     "io",
+          "profile",          "transport", "join_timeout", "peer_timeout", "source_bandwidth",
+          "source_latency_ms"},
+      std::move(defaults));
   verb->add_option("--step-ms", options->step_ms, "time the loop computes per batch (0)");
   verb->add_flag("--in-step", options->in_step,
                  "after each batch, wait until all ranks have had theirs");
-  verb->add_option("--on-error", options->on_error, "raise or skip (raise)");
-  verb->add_option("--deadline", options->deadline, "seconds until a read is given up (30)");
-  verb->add_option("--io", options->io, "auto, io_uring or threads (auto)");
-  verb->add_option("--source-bandwidth", options->source_bandwidth,
-                   "make the source slower: bytes a second, like 60MB (0: as it is)");
-  verb->add_option("--source-latency-ms", options->source_latency_ms,
-                   "and each read later by so much (0)");
-  expands_home(verb->add_option("--profile", options->profile,
-                                "what foreload probe saved, to start from, or none "
-                                "(~/.cache/foreload/profile.json if it is there)"));
   expands_home(verb->add_option(
       "--trace", options->trace,
       "write a trace for chrome://tracing or Perfetto; of several ranks each to FILE.RANK"));
   expands_home(verb->add_option("--run-file", options->run_file,
                                 "write a record of the run, for foreload report and foreload "
                                 "watch; of several ranks each to FILE.RANK"));
-  verb->add_option("--transport", options->transport,
-                   "how ranks of one job talk: auto, ucx, mpi, host or none (auto)");
-  verb->add_option("--join-timeout", options->join_timeout,
-                   "seconds to wait for the other ranks at the start (60)");
-  verb->add_option("--peer-timeout", options->peer_timeout,
-                   "seconds of silence until another rank is given up (10)");
   verb->add_flag("--no-digest", options->no_digest, "do not checksum what was delivered");
   verb->add_flag("--json", options->json, "print one JSON object");
-  return [options] { return run_read(*options); };
+  return [options, given] { return run_read(*options, *given); };
 }
 
 }  // namespace foreload::cli

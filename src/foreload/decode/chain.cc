@@ -158,20 +158,8 @@ class ChainCheck {
     return {};
   }
   Result<void> add(const step::RandomGrayscale& step) { return check_random_color(step.p); }
-  Result<void> add(const step::RandomInvert& step) { return check_random_color(step.p); }
-  Result<void> add(const step::RandomAutocontrast& step) { return check_random_color(step.p); }
-  Result<void> add(const step::RandomEqualize& step) { return check_random_color(step.p); }
-  Result<void> add(const step::RandomPosterize& step) {
-    if (step.bits < 1 || step.bits > 8) return flaw("bits must be a number from 1 to 8");
-    return check_random_color(step.p);
-  }
-  Result<void> add(const step::RandomSolarize& step) {
-    if (!std::isfinite(step.threshold)) return flaw("threshold must be a finite number");
-    return check_random_color(step.p);
-  }
-  Result<void> add(const step::RandomAdjustSharpness& step) {
-    if (!(step.factor >= 0) || !std::isfinite(step.factor))
-      return flaw("sharpness_factor must be a finite number not below 0");
+  Result<void> add(const step::ColorStep auto& step) {
+    if (const std::string_view what = step.flaw(); !what.empty()) return flaw(what);
     return check_random_color(step.p);
   }
   Result<void> add(const step::GaussianBlur& step) {

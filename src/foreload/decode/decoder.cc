@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/decode/decoder.h"
 
+#include <algorithm>
+#include <array>
 #include <cassert>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "foreload/decode/gif.h"
 #include "foreload/decode/jpeg.h"
 #include "foreload/decode/png.h"
 #include "foreload/decode/upright.h"
@@ -40,32 +43,18 @@ void widen(const PixelView& in, const DecodeOptions& options, PixelBuffer& out) 
   }
 }
 
-// Decodes with a decoder of bytes alone: `decode_as(options, into)` gives one byte for each
-// channel, and those of a JPEG image never have alpha.
-template <class DecodeAs>
-Result<void> decode_widened(const DecodeOptions& options, bool has_alpha, PixelBuffer& out,
-                            Scratch& scratch, const DecodeAs& decode_as) {
-  DecodeOptions plain = options;
-  plain.wide = false;
-  if (plain.mode == ColorMode::rgba && !has_alpha) plain.mode = ColorMode::rgb;
-  if (plain.mode == options.mode && !options.wide) return decode_as(plain, out);
-  FORELOAD_CHECK(decode_as(plain, scratch.other));
+// Decodes what the format can give, and widens that.
+Result<void> decode_as(const EncodedRegion& from, const DecodeOptions& options, PixelBuffer& out,
+                       Scratch& scratch) {
+  const ImageFormat& format = *from.header.format;
+  DecodeOptions given = options;
+  given.wide = options.wide && format.gives_wide;
+  if (given.mode == ColorMode::rgba && !format.gives_alpha) given.mode = ColorMode::rgb;
+  if (given.mode == options.mode && given.wide == options.wide)
+    return format.decode(from, given, out, scratch);
+  FORELOAD_CHECK(format.decode(from, given, scratch.other, scratch));
   widen(scratch.other.view(), options, out);
   return {};
-}
-
-Result<ImageHeader> header_of(std::span<const std::byte> file, const DecodeOptions& options) {
-  switch (format_of(file)) {
-    case ImageFormat::jpeg:
-      return read_jpeg_header(file, options.exif_orientation);
-    case ImageFormat::png:
-      return read_png_header(file, options.exif_orientation);
-    case ImageFormat::webp:
-      return read_webp_header(file, options.exif_orientation);
-    case ImageFormat::other:
-      break;
-  }
-  return fail(ErrorKind::invalid, file.empty() ? "an empty file" : "not a JPEG, PNG or WebP image");
 }
 
 }  // namespace
@@ -82,25 +71,31 @@ uint32_t channels_of(ColorMode mode) {
   return 0;
 }
 
-std::string_view name_of(ImageFormat format) {
-  switch (format) {
-    case ImageFormat::jpeg:
-      return "JPEG";
-    case ImageFormat::png:
-      return "PNG";
-    case ImageFormat::webp:
-      return "WebP";
-    case ImageFormat::other:
-      return "other";
-  }
-  return "unknown";
+std::span<const ImageFormat> image_formats() {
+  static constexpr std::array kFormats{
+      ImageFormat{"JPEG", false, false, is_jpeg, read_jpeg_header, decode_jpeg},
+      ImageFormat{"PNG", true, true, is_png, read_png_header, decode_png},
+      ImageFormat{"WebP", true, false, is_webp, read_webp_header, decode_webp},
+      ImageFormat{"GIF", true, false, is_gif, read_gif_header, decode_gif},
+  };
+  return kFormats;
 }
 
-ImageFormat format_of(std::span<const std::byte> file) {
-  if (is_jpeg(file)) return ImageFormat::jpeg;
-  if (is_png(file)) return ImageFormat::png;
-  if (is_webp(file)) return ImageFormat::webp;
-  return ImageFormat::other;
+const ImageFormat* format_of(std::span<const std::byte> file) {
+  const auto formats = image_formats();
+  const auto found =
+      std::ranges::find_if(formats, [file](const ImageFormat& format) { return format.is(file); });
+  return found == formats.end() ? nullptr : &*found;
+}
+
+std::string no_known_format() {
+  const auto formats = image_formats();
+  std::string names;
+  for (const ImageFormat& format : formats) {
+    if (!names.empty()) names += &format == &formats.back() ? " or " : ", ";
+    names += format.name;
+  }
+  return fmt::format("not a {} image", names);
 }
 
 ImageSize ImageHeader::upright() const {
@@ -108,7 +103,11 @@ ImageSize ImageHeader::upright() const {
 }
 
 Result<ImageHeader> read_header(std::span<const std::byte> file, const DecodeOptions& options) {
-  FORELOAD_TRY(const ImageHeader header, header_of(file, options));
+  const ImageFormat* const format = format_of(file);
+  if (format == nullptr)
+    return fail(ErrorKind::invalid, file.empty() ? "an empty file" : no_known_format());
+  FORELOAD_TRY(ImageHeader header, format->read_header(file, options.exif_orientation));
+  header.format = format;
   if (uint64_t{header.size.width} * header.size.height > options.most_pixels) {
     return fail(ErrorKind::invalid,
                 fmt::format("declares {} x {} pixels, more than the {} allowed, as in Pillow; "
@@ -121,33 +120,14 @@ Result<ImageHeader> read_header(std::span<const std::byte> file, const DecodeOpt
 Result<void> decode(std::span<const std::byte> file, const ImageHeader& header,
                     const DecodeOptions& options, const Region& region, unsigned shrink,
                     PixelBuffer& out, Scratch& scratch) {
-  assert(shrink == 1 || ((shrink == 2 || shrink == 4 || shrink == 8) && !header.lossless));
+  assert(shrink == 1 || ((shrink == 2 || shrink == 4 || shrink == 8) && header.shrinks));
+  assert(header.format != nullptr);
   const ImageSize size{shrunk(header.size.width, shrink), shrunk(header.size.height, shrink)};
   assert(inside(region, upright_size(size, header.orientation)));
   const bool turned = header.orientation != 1;
   const Region stored = stored_region(region, size, header.orientation);
   PixelBuffer& pixels = turned ? scratch.stored : out;
-  switch (header.format) {
-    case ImageFormat::jpeg:
-      FORELOAD_CHECK(decode_widened(
-          options, false, pixels, scratch, [&](const DecodeOptions& plain, PixelBuffer& into) {
-            return decode_jpeg(file, header, plain, stored, shrink, into, scratch);
-          }));
-      break;
-    case ImageFormat::png:
-      assert(shrink == 1);
-      FORELOAD_CHECK(decode_png(file, options, stored, pixels, scratch));
-      break;
-    case ImageFormat::webp:
-      assert(shrink == 1);
-      FORELOAD_CHECK(decode_widened(options, true, pixels, scratch,
-                                    [&](const DecodeOptions& plain, PixelBuffer& into) {
-                                      return decode_webp(file, plain, stored, into, scratch);
-                                    }));
-      break;
-    case ImageFormat::other:
-      return fail(ErrorKind::invalid, "not a JPEG, PNG or WebP image");
-  }
+  FORELOAD_CHECK(decode_as({file, header, stored, shrink}, options, pixels, scratch));
   if (turned) turn_upright(pixels.view(), header.orientation, out);
   return {};
 }
@@ -159,7 +139,7 @@ void warm_up(Scratch& scratch) {
       "\xFF\xC0\0\x0B\x08\0\x08\0\x08\1\1\x11\0"s + "\xFF\xC4\0\x14\0\1"s + std::string(16, '\0') +
       "\xFF\xC4\0\x14\x10\1"s + std::string(16, '\0') + "\xFF\xDA\0\x08\1\1\0\0\x3F\0\x3F\xFF\xD9"s;
   const std::span bytes = std::as_bytes(std::span(file));
-  const ImageHeader header{.format = ImageFormat::jpeg, .size = {8, 8}};
+  const ImageHeader header{.format = format_of(bytes), .size = {8, 8}, .shrinks = true};
   [[maybe_unused]] const Result<void> decoded =
       decode(bytes, header, {}, {0, 0, 8, 8}, 1, scratch.decoded, scratch);
   assert(decoded);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "foreload/base/result.h"
@@ -18,11 +19,13 @@
 
 namespace foreload {
 
-enum class ImageFormat : uint8_t { jpeg, png, webp, other };
-std::string_view name_of(ImageFormat format);
-
-// By the first bytes. `other`: not one this library decodes.
-ImageFormat format_of(std::span<const std::byte> file);
+struct ImageFormat;  // image_format.h
+// All that are decoded here.
+std::span<const ImageFormat> image_formats();
+// By the first bytes. Null: none of them.
+const ImageFormat* format_of(std::span<const std::byte> file);
+// "not a JPEG, PNG, WebP or GIF image".
+std::string no_known_format();
 
 enum class ColorMode : uint8_t { rgb, grey, rgba };
 uint32_t channels_of(ColorMode mode);
@@ -41,25 +44,26 @@ struct DecodeOptions {
 };
 
 struct ImageHeader {
-  ImageFormat format = ImageFormat::other;
-  ImageSize size;         // as stored
-  int orientation = 1;    // the EXIF tag, 1 to 8; read only if the options ask for it
-  bool lossless = false;  // of a JPEG image: there are no fractions of its size
+  const ImageFormat* format = nullptr;  // null: somebody else has decoded it
+  ImageSize size;                       // as stored
+  int orientation = 1;                  // the EXIF tag, 1 to 8; read only if the options ask for it
+  bool shrinks = false;  // can be decoded at a half, a quarter or an eighth of its size
   // The size after turning.
   ImageSize upright() const;
 };
 
 // Reads the header only. Fails with `invalid` and says what is wrong with the image ("not a JPEG,
-// PNG or WebP image", "declares 400000 x 400000 pixels, ..."); the caller adds the name of the
+// PNG, WebP or GIF image", "declares 400000 x 400000 pixels, ..."); the caller adds the name of the
 // sample.
 Result<ImageHeader> read_header(std::span<const std::byte> file, const DecodeOptions& options);
 
 // Decodes a region (of the upright image, whole pixels) of a file whose header was read. `shrink`
 // is 1, 2, 4 or 8: JPEG decodes at that fraction (DCT scaling), the region then is one of the
-// shrunk image, whose sides are those of the upright one divided by `shrink` and rounded up; other
-// formats and lossless JPEG take 1 only. Fails with `invalid`: truncated (libjpeg's premature end
-// too), corrupt, or a kind that is not decoded here; with `unsupported` where the library that is
-// linked cannot do what Pillow does. REQUIRES: the region is not empty and lies inside.
+// shrunk image, whose sides are those of the upright one divided by `shrink` and rounded up; where
+// the header does not say that it shrinks, 1 only. Fails with `invalid`: truncated (libjpeg's
+// premature end too), corrupt, or a kind that is not decoded here; with `unsupported` where the
+// library that is linked cannot do what Pillow does. REQUIRES: the region is not empty and lies
+// inside.
 Result<void> decode(std::span<const std::byte> file, const ImageHeader& header,
                     const DecodeOptions& options, const Region& region, unsigned shrink,
                     PixelBuffer& out, Scratch& scratch);

@@ -552,10 +552,10 @@ uint32_t shrunk_side(uint32_t side, unsigned shrink) {
 
 }  // namespace
 
-Result<void> decode_jpeg(std::span<const std::byte> file, const ImageHeader& header,
-                         const DecodeOptions& options, const Region& region, unsigned shrink,
-                         PixelBuffer& out, Scratch& scratch) {
-  if (header.lossless && kOldLibrary) return too_old("a lossless JPEG image");
+Result<void> decode_jpeg(const EncodedRegion& from, const DecodeOptions& options, PixelBuffer& out,
+                         Scratch& scratch) {
+  const bool lossless = !from.header.shrinks;
+  if (lossless && kOldLibrary) return too_old("a lossless JPEG image");
   if (scratch.tables == nullptr) scratch.tables = std::make_shared<JpegTables>();
   if (scratch.jpeg == nullptr) {
     scratch.jpeg.reset(new JpegDecompression, [](JpegDecompression* d) {
@@ -564,15 +564,15 @@ Result<void> decode_jpeg(std::span<const std::byte> file, const ImageHeader& hea
     });
   }
   JpegDecompression& d = *scratch.jpeg;
-  JpegRequest request{
-      .file = file,
-      .size = {shrunk_side(header.size.width, shrink), shrunk_side(header.size.height, shrink)},
-      .mode = options.mode,
-      .region = region,
-      .shrink = shrink,
-      .rough = options.rough,
-      .tables = scratch.tables.get(),
-      .like_pillow = header.lossless};
+  JpegRequest request{.file = from.file,
+                      .size = {shrunk_side(from.header.size.width, from.shrink),
+                               shrunk_side(from.header.size.height, from.shrink)},
+                      .mode = options.mode,
+                      .region = from.region,
+                      .shrink = from.shrink,
+                      .rough = options.rough,
+                      .tables = scratch.tables.get(),
+                      .like_pillow = lossless};
   for (;;) {
     d.info.err = jpeg_std_error(&d.errors);
     d.info.client_data = &d;

@@ -5,12 +5,7 @@
 // says what the arguments mean; here regions are those of the stored image, before it is turned.
 #pragma once
 
-#include <cstddef>
-#include <span>
-
-#include "foreload/base/result.h"
-#include "foreload/decode/decoder.h"
-#include "foreload/decode/pixels.h"
+#include "foreload/decode/image_format.h"
 
 namespace foreload {
 
@@ -24,8 +19,7 @@ Result<ImageHeader> read_jpeg_header(std::span<const std::byte> file, bool orien
 bool only_end_marker_ahead(std::span<const std::byte> data);
 
 // Refuses what Pillow refuses, wherever in the file it is. REQUIRES: rgb or grey, not wide.
-Result<void> decode_jpeg(std::span<const std::byte> file, const ImageHeader& header,
-                         const DecodeOptions& options, const Region& region, unsigned shrink,
-                         PixelBuffer& out, Scratch& scratch);
+Result<void> decode_jpeg(const EncodedRegion& from, const DecodeOptions& options, PixelBuffer& out,
+                         Scratch& scratch);
 
 }  // namespace foreload

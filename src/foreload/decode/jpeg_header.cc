@@ -168,7 +168,7 @@ class JpegHeaderReader {
 
   Result<void> take_frame(uint32_t marker, Bytes body) {
     FORELOAD_TRY(header_.size, frame_size(body));
-    header_.lossless = marker == kLosslessFrame;
+    header_.shrinks = marker != kLosslessFrame;
     if (body.size() % 3 != 0) return broken("a frame header that ends in a channel");
     if (least_profile_ && least_profile_->size() < 14) return broken("a colour profile cut short");
     least_profile_.reset();
@@ -237,7 +237,7 @@ class JpegHeaderReader {
 
   Bytes rest_;
   bool orientation_;
-  ImageHeader header_{.format = ImageFormat::jpeg};
+  ImageHeader header_;
   bool has_resolution_ = false;
   std::optional<Bytes> exif_;
   std::vector<std::byte> joined_;

@@ -262,7 +262,7 @@ Result<NumberImage> read_numbers(std::span<const std::byte> file, const ImageHea
   }
   DecodeOptions options = settings.options;
   options.wide = settings.decoded == PixelType::uint16;
-  if (header.format == ImageFormat::other) {
+  if (header.format == nullptr) {
     NumberImage image = numbers_of(scratch.decoded.view(), region, false);
     if (options.wide) {
       for (double& value : image.values) value *= 257;

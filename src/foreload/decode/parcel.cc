@@ -78,9 +78,9 @@ PackingRule::PackingRule(uint32_t share) : share_(share) {
 bool PackingRule::pack(Bytes file, const ImageHeader& header, const SamplePlan& plan,
                        const SampleKey& key, std::span<std::byte> place) const {
   const Pass& pass = plan.passes.front();
-  if (header.format != ImageFormat::jpeg || header.orientation != 1 || plan.passes.size() != 1 ||
+  if (header.format == nullptr || header.orientation != 1 || plan.passes.size() != 1 ||
       !plan.cuttings.empty() || !plan.erasures.empty() || !fits(pass) ||
-      file.size() + sizeof(ParcelHeader) > place.size() || !is_plain_jpeg(file)) {
+      file.size() + sizeof(ParcelHeader) > place.size() || !is_jpeg(file) || !is_plain_jpeg(file)) {
     return false;
   }
   const ParcelHeader parcel{.stamp = stamp_,

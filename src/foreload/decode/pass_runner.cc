@@ -170,10 +170,10 @@ Result<void> run_passes(std::span<const std::byte> file, const ImageHeader& head
   assert(into.size() == plane * writer.channels * std::max<size_t>(plan.cuttings.size(), 1));
 
   const Pass& first = plan.passes.front();
-  const bool may_shrink = settings.fast && header.format == ImageFormat::jpeg && !header.lossless;
+  const bool may_shrink = settings.fast && header.shrinks;
   const unsigned shrink = may_shrink ? shrink_for(first) : 1;
   Region origin = PassRows(first, shrink).needs();
-  if (header.format == ImageFormat::other) {
+  if (header.format == nullptr) {
     origin = {};  // somebody else has decoded the whole image
   } else {
     FORELOAD_CHECK(

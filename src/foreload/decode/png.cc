@@ -253,7 +253,7 @@ bool is_png(Bytes file) {
 Result<ImageHeader> read_png_header(Bytes file, bool orientation) {
   PngChunks chunks(file);
   FORELOAD_CHECK(chunks.open());
-  ImageHeader header{.format = ImageFormat::png, .size = chunks.size()};
+  ImageHeader header{.size = chunks.size()};
   if (orientation) {
     (void)chunks.close();  // whether damage there matters, decoding knows
     FORELOAD_TRY(header.orientation, chunks.orientation());
@@ -261,9 +261,9 @@ Result<ImageHeader> read_png_header(Bytes file, bool orientation) {
   return header;
 }
 
-Result<void> decode_png(Bytes file, const DecodeOptions& options, const Region& region,
-                        PixelBuffer& out, Scratch& scratch) {
-  PngChunks chunks(file);
+Result<void> decode_png(const EncodedRegion& from, const DecodeOptions& options, PixelBuffer& out,
+                        Scratch& scratch) {
+  PngChunks chunks(from.file);
   FORELOAD_CHECK(chunks.open());
   const std::vector<PngPass> passes = passes_of(chunks);
   size_t rows = 0;
@@ -282,8 +282,8 @@ Result<void> decode_png(Bytes file, const DecodeOptions& options, const Region& 
   FORELOAD_CHECK(chunks.close());
 
   FORELOAD_TRY(const PngColors colors, PngColors::make(chunks, options));
-  out.reset({region.width, region.height}, colors.bytes_per_pixel());
-  PngRegion pixels(chunks, colors, region, scratch.bytes);
+  out.reset({from.region.width, from.region.height}, colors.bytes_per_pixel());
+  PngRegion pixels(chunks, colors, from.region, scratch.bytes);
   const Region& frame = chunks.frame();
   if (found == rows && passes.size() == 1 && passes.front().right == 1 &&
       frame == Region{0, 0, chunks.size().width, chunks.size().height}) {

@@ -8,12 +8,7 @@
 // an image that is damaged below it.
 #pragma once
 
-#include <cstddef>
-#include <span>
-
-#include "foreload/base/result.h"
-#include "foreload/decode/decoder.h"
-#include "foreload/decode/pixels.h"
+#include "foreload/decode/image_format.h"
 
 namespace foreload {
 
@@ -23,7 +18,7 @@ bool is_png(std::span<const std::byte> file);
 Result<ImageHeader> read_png_header(std::span<const std::byte> file, bool orientation);
 
 // REQUIRES: read_png_header() has found the image's size, and the region lies inside.
-Result<void> decode_png(std::span<const std::byte> file, const DecodeOptions& options,
-                        const Region& region, PixelBuffer& out, Scratch& scratch);
+Result<void> decode_png(const EncodedRegion& from, const DecodeOptions& options, PixelBuffer& out,
+                        Scratch& scratch);
 
 }  // namespace foreload

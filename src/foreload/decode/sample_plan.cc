@@ -237,28 +237,8 @@ class Planner {
     if (next_random().unit() < step.p && channels_ == 3) color(Grey{3});
     return {};
   }
-  Result<void> add(const step::RandomInvert& step) {
-    if (next_random().unit() < step.p) color(ColorTable::inverted());
-    return {};
-  }
-  Result<void> add(const step::RandomPosterize& step) {
-    if (next_random().unit() < step.p) color(ColorTable::posterized(step.bits));
-    return {};
-  }
-  Result<void> add(const step::RandomSolarize& step) {
-    if (next_random().unit() < step.p) color(ColorTable::solarized(step.threshold));
-    return {};
-  }
-  Result<void> add(const step::RandomAdjustSharpness& step) {
-    if (next_random().unit() < step.p) color(Sharpen{step.factor});
-    return {};
-  }
-  Result<void> add(const step::RandomAutocontrast& step) {
-    if (next_random().unit() < step.p) color(AutoContrast{});
-    return {};
-  }
-  Result<void> add(const step::RandomEqualize& step) {
-    if (next_random().unit() < step.p) color(Equalize{});
+  Result<void> add(const step::ColorStep auto& step) {
+    if (next_random().unit() < step.p) color(step.op());
     return {};
   }
   Result<void> add(const step::GaussianBlur& step) {

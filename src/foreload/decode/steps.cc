@@ -96,38 +96,7 @@ bool is_integer(PixelType type) {
 }
 
 std::string_view name_of(const Step& step) {
-  // In the order of Step.
-  constexpr std::array<std::string_view, std::variant_size_v<Step>> kNames{"Decode",
-                                                                           "RandomResizedCrop",
-                                                                           "Resize",
-                                                                           "CenterCrop",
-                                                                           "RandomCrop",
-                                                                           "Pad",
-                                                                           "FiveCrop",
-                                                                           "RandomHorizontalFlip",
-                                                                           "RandomVerticalFlip",
-                                                                           "RandomRotation",
-                                                                           "RandomAffine",
-                                                                           "RandomPerspective",
-                                                                           "ColorJitter",
-                                                                           "Grayscale",
-                                                                           "RandomGrayscale",
-                                                                           "RandomInvert",
-                                                                           "RandomPosterize",
-                                                                           "RandomSolarize",
-                                                                           "RandomAdjustSharpness",
-                                                                           "RandomAutocontrast",
-                                                                           "RandomEqualize",
-                                                                           "GaussianBlur",
-                                                                           "RandomErasing",
-                                                                           "Augment",
-                                                                           "RandomApply",
-                                                                           "RandomChoice",
-                                                                           "RandomOrder",
-                                                                           "Normalize",
-                                                                           "ToDtype",
-                                                                           "ToLayout"};
-  return kNames[step.index()];
+  return std::visit([](const auto& kind) { return kind.kName; }, step);
 }
 
 }  // namespace foreload

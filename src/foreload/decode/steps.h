@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "foreload/base/result.h"
+#include "foreload/decode/color_steps.h"
 #include "foreload/decode/decoder.h"
 #include "foreload/decode/resample.h"
 
@@ -54,6 +55,7 @@ bool is_integer(PixelType type);
 namespace step {
 
 struct Decode {
+  static constexpr std::string_view kName = "Decode";
   ColorMode mode = ColorMode::rgb;
   bool exif_orientation = false;
   // JPEG is decoded at 1/2, 1/4 or 1/8 where the steps after it shrink by 3/4 of that or more.
@@ -68,6 +70,7 @@ struct Decode {
 using Fill = std::array<uint8_t, 3>;
 
 struct RandomResizedCrop {
+  static constexpr std::string_view kName = "RandomResizedCrop";
   ImageSize size;
   std::array<double, 2> scale{0.08, 1.0};
   std::array<double, 2> ratio{3.0 / 4.0, 4.0 / 3.0};
@@ -77,6 +80,7 @@ struct RandomResizedCrop {
 // Either both sides, or the shorter one (`shorter` > 0) and what follows for the longer one, which
 // is not above `longest` if that is given.
 struct Resize {
+  static constexpr std::string_view kName = "Resize";
   ImageSize size;
   uint32_t shorter = 0;
   std::optional<uint32_t> longest;
@@ -85,9 +89,11 @@ struct Resize {
 };
 // Pads with 0 where the image is smaller.
 struct CenterCrop {
+  static constexpr std::string_view kName = "CenterCrop";
   ImageSize size;
 };
 struct RandomCrop {
+  static constexpr std::string_view kName = "RandomCrop";
   ImageSize size;
   std::array<uint32_t, 4> padding{0, 0, 0, 0};  // left, top, right, bottom
   bool pad_if_needed = false;
@@ -95,24 +101,29 @@ struct RandomCrop {
   PaddingMode mode = PaddingMode::constant;
 };
 struct Pad {
+  static constexpr std::string_view kName = "Pad";
   std::array<uint32_t, 4> padding{0, 0, 0, 0};  // left, top, right, bottom
   Fill fill{0, 0, 0};
   PaddingMode mode = PaddingMode::constant;
 };
 // Four corners and the middle as five pictures; of `ten`, the same again, flipped.
 struct FiveCrop {
+  static constexpr std::string_view kName = "FiveCrop";
   ImageSize size;
   bool ten = false;
   bool vertical_flip = false;  // of the second five: top to bottom instead of left to right
 };
 struct RandomHorizontalFlip {
+  static constexpr std::string_view kName = "RandomHorizontalFlip";
   double p = 0.5;
 };
 struct RandomVerticalFlip {
+  static constexpr std::string_view kName = "RandomVerticalFlip";
   double p = 0.5;
 };
 // Counter-clockwise, in degrees, around the center of the image or the one given (x, y).
 struct RandomRotation {
+  static constexpr std::string_view kName = "RandomRotation";
   std::array<double, 2> degrees{0, 0};
   Interpolation interpolation = Interpolation::nearest;
   bool expand = false;
@@ -121,6 +132,7 @@ struct RandomRotation {
 };
 // Shifts are shares of width and height; shears are degrees along x and along y.
 struct RandomAffine {
+  static constexpr std::string_view kName = "RandomAffine";
   std::array<double, 2> degrees{0, 0};
   std::optional<std::array<double, 2>> translate;
   std::optional<std::array<double, 2>> scale;
@@ -131,6 +143,7 @@ struct RandomAffine {
   bool first_generation = false;  // the arithmetic of torchvision.transforms, not of its v2
 };
 struct RandomPerspective {
+  static constexpr std::string_view kName = "RandomPerspective";
   double distortion_scale = 0.5;
   double p = 0.5;
   Interpolation interpolation = Interpolation::bilinear;
@@ -139,6 +152,7 @@ struct RandomPerspective {
 // Each factor is drawn from its range; they are applied in random order, with Pillow's
 // ImageEnhance arithmetic. A hue of {0, 0} leaves hues alone.
 struct ColorJitter {
+  static constexpr std::string_view kName = "ColorJitter";
   std::array<double, 2> brightness{1, 1};
   std::array<double, 2> contrast{1, 1};
   std::array<double, 2> saturation{1, 1};
@@ -146,39 +160,22 @@ struct ColorJitter {
 };
 // One channel, or three equal ones.
 struct Grayscale {
+  static constexpr std::string_view kName = "Grayscale";
   uint32_t channels = 1;
 };
 struct RandomGrayscale {
+  static constexpr std::string_view kName = "RandomGrayscale";
   double p = 0.1;
 };
-struct RandomInvert {
-  double p = 0.5;
-};
-struct RandomPosterize {
-  uint32_t bits = 8;  // that are kept, 1 to 8
-  double p = 0.5;
-};
-struct RandomSolarize {
-  double threshold = 128;  // values from here on are inverted
-  double p = 0.5;
-};
-struct RandomAdjustSharpness {
-  double factor = 1;
-  double p = 0.5;
-};
-struct RandomAutocontrast {
-  double p = 0.5;
-};
-struct RandomEqualize {
-  double p = 0.5;
-};
 struct GaussianBlur {
+  static constexpr std::string_view kName = "GaussianBlur";
   std::array<uint32_t, 2> kernel{3, 3};  // along x and along y, odd
   std::array<double, 2> sigma{0.1, 2.0};
 };
 // Before Normalize and ToDtype `value` is of 8 bits, after them it is of the output's type. Noise
 // is normal, of mean 0 and variance 1, and for floats only.
 struct RandomErasing {
+  static constexpr std::string_view kName = "RandomErasing";
   double p = 0.5;
   std::array<double, 2> scale{0.02, 0.33};
   std::array<double, 2> ratio{0.3, 3.3};
@@ -188,6 +185,7 @@ struct RandomErasing {
 // One of the policies is drawn, `times` times over; each of its operations happens with its
 // probability, with one of its magnitudes.
 struct Augment {
+  static constexpr std::string_view kName = "Augment";
   struct Operation {
     AugmentKind kind = AugmentKind::identity;
     double p = 1;
@@ -205,17 +203,20 @@ struct Augment {
 };
 // To [0, 1], then (x - mean) / std by channel; the result is a float type.
 struct Normalize {
+  static constexpr std::string_view kName = "Normalize";
   std::array<double, 3> mean{0, 0, 0};
   std::array<double, 3> std{1, 1, 1};
 };
 // uint8 to a float type without Normalize scales to [0, 1] if `scale`: by division, as
 // torchvision's ToTensor does it, or by `reciprocal` multiplication, as its v2.ToDtype does it.
 struct ToDtype {
+  static constexpr std::string_view kName = "ToDtype";
   PixelType type = PixelType::float32;
   bool scale = true;
   bool reciprocal = false;
 };
 struct ToLayout {
+  static constexpr std::string_view kName = "ToLayout";
   Layout layout = Layout::chw;
 };
 struct RandomApply;
@@ -238,16 +239,19 @@ namespace step {
 
 // All of the steps with probability p, or none.
 struct RandomApply {
+  static constexpr std::string_view kName = "RandomApply";
   Steps steps;
   double p = 0.5;
 };
 // One of several chains; `weights` may be of any sum above 0.
 struct RandomChoice {
+  static constexpr std::string_view kName = "RandomChoice";
   std::vector<Steps> choices;
   std::vector<double> weights;
 };
 // All of several chains, in random order.
 struct RandomOrder {
+  static constexpr std::string_view kName = "RandomOrder";
   std::vector<Steps> parts;
 };
 

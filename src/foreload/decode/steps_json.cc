@@ -347,26 +347,8 @@ void visit_keys(step::Grayscale& step, auto& keys) {
 void visit_keys(step::RandomGrayscale& step, auto& keys) {
   keys.key("p", step.p);
 }
-void visit_keys(step::RandomInvert& step, auto& keys) {
-  keys.key("p", step.p);
-}
-void visit_keys(step::RandomPosterize& step, auto& keys) {
-  keys.key("bits", step.bits);
-  keys.key("p", step.p);
-}
-void visit_keys(step::RandomSolarize& step, auto& keys) {
-  keys.key("threshold", step.threshold);
-  keys.key("p", step.p);
-}
-void visit_keys(step::RandomAdjustSharpness& step, auto& keys) {
-  keys.key("sharpness_factor", step.factor);
-  keys.key("p", step.p);
-}
-void visit_keys(step::RandomAutocontrast& step, auto& keys) {
-  keys.key("p", step.p);
-}
-void visit_keys(step::RandomEqualize& step, auto& keys) {
-  keys.key("p", step.p);
+void visit_keys(step::ColorStep auto& step, auto& keys) {
+  step.visit_keys(keys);
 }
 void visit_keys(step::GaussianBlur& step, auto& keys) {
   keys.key("kernel_size", step.kernel);
@@ -422,7 +404,7 @@ template <size_t kIndex = 0>
 Result<Step> read_any(const Json& json, const std::string& name) {
   if constexpr (kIndex < std::variant_size_v<Step>) {
     using Kind = std::variant_alternative_t<kIndex, Step>;
-    if (name_of(Step(Kind{})) != name) return read_any<kIndex + 1>(json, name);
+    if (Kind::kName != name) return read_any<kIndex + 1>(json, name);
     Kind step;
     KeyReader keys(json);
     visit_keys(step, keys);
@@ -432,7 +414,7 @@ Result<Step> read_any(const Json& json, const std::string& name) {
   } else {
     std::vector<std::string> known;
     [&known]<size_t... kKinds>(std::index_sequence<kKinds...>) {
-      (known.emplace_back(name_of(Step(std::variant_alternative_t<kKinds, Step>{}))), ...);
+      (known.emplace_back(std::variant_alternative_t<kKinds, Step>::kName), ...);
     }(std::make_index_sequence<std::variant_size_v<Step>>());
     return fail(ErrorKind::invalid,
                 fmt::format("step '{}' is not known; there are {}", name, joined(known)));

@@ -90,11 +90,10 @@ Result<ImageHeader> Transform::open(std::span<const std::byte> file, Scratch& sc
     FORELOAD_TRY(const NpyArray array, parse_npy(file));
     FORELOAD_TRY(const ImageSize size, check_image(array, step.type, step.mode));
     if (!numbers_) pixels_of(array, step.mode, scratch.decoded);
-    return ImageHeader{.format = ImageFormat::other, .size = size};
+    return ImageHeader{.size = size};
   }
-  if (!other_ || file.empty() || format_of(file) != ImageFormat::other)
-    return read_header(file, options());
-  return open_other(file, "not a JPEG, PNG or WebP image", scratch);
+  if (!other_ || file.empty() || format_of(file) != nullptr) return read_header(file, options());
+  return open_other(file, no_known_format(), scratch);
 }
 
 Result<ImageHeader> Transform::open_other(std::span<const std::byte> file, std::string_view why,
@@ -104,7 +103,7 @@ Result<ImageHeader> Transform::open_other(std::span<const std::byte> file, std::
     return fail(ErrorKind::invalid, fmt::format("{}, and {}", why, decoded.error().message));
   }
   assert(scratch.decoded.channels() == channels_of(options().mode));
-  return ImageHeader{.format = ImageFormat::other, .size = scratch.decoded.size()};
+  return ImageHeader{.size = scratch.decoded.size()};
 }
 
 Result<void> Transform::run_plan(std::span<const std::byte> file, const ImageHeader& header,

@@ -121,8 +121,7 @@ bool is_webp(std::span<const std::byte> file) {
 
 Result<ImageHeader> read_webp_header(std::span<const std::byte> file, bool orientation) {
   FORELOAD_TRY(const WebpDemuxer demuxer, open_webp(file));
-  ImageHeader header{.format = ImageFormat::webp,
-                     .size = {WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_WIDTH),
+  ImageHeader header{.size = {WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_WIDTH),
                               WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_HEIGHT)}};
   if (orientation) {
     FORELOAD_TRY(int found, exif_orientation(chunk_of(demuxer.get(), "EXIF")));
@@ -132,9 +131,10 @@ Result<ImageHeader> read_webp_header(std::span<const std::byte> file, bool orien
   return header;
 }
 
-Result<void> decode_webp(std::span<const std::byte> file, const DecodeOptions& options,
-                         const Region& region, PixelBuffer& out, Scratch& scratch) {
-  FORELOAD_TRY(const WebpDemuxer demuxer, open_webp(file));
+Result<void> decode_webp(const EncodedRegion& from, const DecodeOptions& options, PixelBuffer& out,
+                         Scratch& scratch) {
+  const Region& region = from.region;
+  FORELOAD_TRY(const WebpDemuxer demuxer, open_webp(from.file));
   WebPIterator first;
   if (WebPDemuxGetFrame(demuxer.get(), 1, &first) == 0)
     return fail(ErrorKind::invalid, "corrupt WebP image: it has no frame; copy it again");
@@ -144,7 +144,7 @@ Result<void> decode_webp(std::span<const std::byte> file, const DecodeOptions& o
       {first.fragment.bytes, first.fragment.size}};
   WebPDemuxReleaseIterator(&first);  // the bytes are the file's
 
-  const WebPData data = data_of(file);
+  const WebPData data = data_of(from.file);
   WebPBitstreamFeatures features;
   const bool opaque =
       WebPGetFeatures(data.bytes, data.size, &features) == VP8_STATUS_OK && features.has_alpha == 0;

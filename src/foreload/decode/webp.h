@@ -6,12 +6,7 @@
 // Pillow.
 #pragma once
 
-#include <cstddef>
-#include <span>
-
-#include "foreload/base/result.h"
-#include "foreload/decode/decoder.h"
-#include "foreload/decode/pixels.h"
+#include "foreload/decode/image_format.h"
 
 namespace foreload {
 
@@ -21,7 +16,7 @@ Result<ImageHeader> read_webp_header(std::span<const std::byte> file, bool orien
 
 // Rows below the region are not decoded: a file that is too short is refused all the same, other
 // damage there goes unnoticed. REQUIRES: the region lies inside, and not wide.
-Result<void> decode_webp(std::span<const std::byte> file, const DecodeOptions& options,
-                         const Region& region, PixelBuffer& out, Scratch& scratch);
+Result<void> decode_webp(const EncodedRegion& from, const DecodeOptions& options, PixelBuffer& out,
+                         Scratch& scratch);
 
 }  // namespace foreload

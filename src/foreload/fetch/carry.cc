@@ -132,8 +132,8 @@ void Engine::carry(action::Read& a) {
   }
   Lent& tier = lent_[a.from.number];
   pending.from = ahead_.test(a.sample, 0) ? From::source : tier.from;
-  pending.tier_job = tier_job(a.from.number, TierJob::Kind::read, a.request);
-  tier.reads.push_back({pending.tier_job, key_of(a.sample), size, 0, into, std::move(keeper)});
+  tier.reads.push_back({begin_tier_job(a.from.number, TierJob::read, a.request), key_of(a.sample),
+                        size, 0, into, std::move(keeper)});
 }
 
 void Engine::read_source(const action::Read& a, Pending& pending, std::byte* into,
@@ -199,7 +199,7 @@ void Engine::carry(action::Cancel& a) {
     count_peer_read(pending, ReadEnd::deadline);
   } else if (pending.origin.kind == Origin::Kind::tier) {
     const uint32_t tier = pending.origin.number;
-    parts_.tiers[tier]->cancel(lent_[tier].borrower, pending.tier_job);
+    parts_.tiers[tier]->cancel(lent_[tier].borrower, id_of(TierJob::read, a.request));
   }
   // It may go on writing to its place, unless it had memory of its own.
   const auto batch = open_.find(pending.place.batch);
@@ -260,21 +260,21 @@ void Engine::carry(action::Place& a) {
   place(a.tier, a.sample, bytes, std::move(keeper), false);
 }
 
-CopyKey Engine::key_of(uint64_t sample) {
-  Digest& content = contents_.touch(sample);
-  if (content == Digest()) content = parts_.index->content(sample);
-  return {content, 0};
+CopyKey Engine::key_of(uint64_t sample) const {
+  return {parts_.index->content(sample), 0};
 }
 
-uint64_t Engine::tier_job(uint32_t tier, TierJob::Kind kind, uint64_t number) {
-  if (lent_[tier].from == From::disk) ++disk_jobs_;
-  tier_jobs_[next_tier_job_] = {kind, number};
-  return next_tier_job_++;
+uint64_t Engine::begin_tier_job(uint32_t tier, TierJob job, uint64_t number) {
+  if (lent_[tier].from == From::disk) {
+    ++disk_jobs_;
+    placing_ += job == TierJob::place;
+  }
+  return id_of(job, number);
 }
 
 void Engine::place(uint32_t tier, uint64_t sample, std::span<const std::byte> bytes,
                    std::shared_ptr<const void> keeper, bool for_peer) {
-  Put put{tier_job(tier, TierJob::Kind::place, sample), key_of(sample), bytes, 0,
+  Put put{begin_tier_job(tier, TierJob::place, sample), key_of(sample), bytes, 0,
           std::move(keeper)};
   Hands::Job job = [tier = parts_.tiers[tier].get(), borrower = lent_[tier].borrower,
                     put = std::move(put)]() mutable {

@@ -57,7 +57,6 @@ Engine::Engine(EngineParts parts)
     : parts_(completed(std::move(parts))),
       policy_(parts_.plan, parts_.policy, parts_.held),
       start_(Clock::now()),
-      contents_(parts_.plan->sizes().samples()),
       ahead_(parts_.plan->sizes().samples(), 1),
       loads_(parts_.tiers.size() + 2, StageLoad(start_)),
       disks_load_(start_),
@@ -96,13 +95,12 @@ Engine::~Engine() {
 
 void Engine::finish_placing() {
   const auto until = Clock::now() + kFarewell;
-  const auto is_placing = [](const auto& job) { return job.second.kind == TierJob::Kind::place; };
   std::vector<Message> messages;
-  while (std::ranges::any_of(tier_jobs_, is_placing) && Clock::now() < until) {
+  while (placing_ > 0 && Clock::now() < until) {
     parts_.inbox->take(messages, until);
     for (const Message& message : messages)
       if (const auto* answered = std::get_if<message::TierAnswered>(&message))
-        for (const TierAnswer& answer : answered->answers) tier_jobs_.erase(answer.id);
+        for (const TierAnswer& answer : answered->answers) count_ended(answered->tier, answer.id);
   }
 }
 
@@ -276,26 +274,34 @@ void Engine::handle(message::TierAnswered& answered) {
   for (const TierAnswer& answer : answered.answers) end_tier_job(answered.tier, answer);
 }
 
+void Engine::count_ended(uint32_t tier, uint64_t id) {
+  if (lent_[tier].from != From::disk) return;
+  --disk_jobs_;
+  placing_ -= job_of(id) == TierJob::place;
+}
+
 void Engine::end_tier_job(uint32_t tier, const TierAnswer& answer) {
   if (answer.end == TierEnd::failed) {
     const auto why = parts_.tiers[tier]->dead();
     if (why && lose_tier(tier, *why)) tell(event::TierLost{tier});
   }
-  const auto found = tier_jobs_.find(answer.id);
-  const TierJob job = found->second;
-  tier_jobs_.erase(found);
-  if (lent_[tier].from == From::disk) --disk_jobs_;
+  count_ended(tier, answer.id);
   if (answer.end == TierEnd::corrupt) {
     std::lock_guard lock(mutex_);
     ++stats_.corrupt_copies;
   }
   const bool done = answer.end == TierEnd::done;
-  if (job.kind == TierJob::Kind::read)
-    return end_read(job.number, done ? ReadEnd::ok : ReadEnd::missing);
-  if (job.kind == TierJob::Kind::serve) return end_serving(job.number, answer);
-  // Another sample may have the same bytes.
-  const bool there = answer.end == TierEnd::full && parts_.tiers[tier]->holds(key_of(job.number));
-  tell(event::Placed{job.number, tier, done || there});
+  const uint64_t number = number_of(answer.id);
+  switch (job_of(answer.id)) {
+    case TierJob::read:
+      return end_read(number, done ? ReadEnd::ok : ReadEnd::missing);
+    case TierJob::serve:
+      return end_serving(number, answer);
+    case TierJob::place:
+      // Another sample may have the same bytes.
+      const bool there = answer.end == TierEnd::full && parts_.tiers[tier]->holds(key_of(number));
+      tell(event::Placed{number, tier, done || there});
+  }
 }
 
 void Engine::handle(message::NeighbourRead& read) {

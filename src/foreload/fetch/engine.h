@@ -25,7 +25,6 @@
 #include <vector>
 
 #include "foreload/base/result.h"
-#include "foreload/base/sparse_array.h"
 #include "foreload/dataset/index.h"
 #include "foreload/decode/transform.h"
 #include "foreload/fetch/hands.h"
@@ -199,7 +198,6 @@ class Engine : private Driver {
     BatchPlace place;
     Origin origin;
     From from = From::source;
-    uint64_t tier_job = 0;    // id, where it is read from a tier
     uint64_t first_part = 0;  // id of its first part's read from the source; the others follow
     uint32_t parts = 0;
     uint32_t parts_left = 0;
@@ -209,7 +207,7 @@ class Engine : private Driver {
   };
 
   void loop();
-  // What is being kept when the engine ends is worth half a second: the next run finds it.
+  // What disks are being given when the engine ends is worth half a second: the next run finds it.
   void finish_placing();
   RunTime now() const;
   void tell(const Event& event);
@@ -250,11 +248,14 @@ class Engine : private Driver {
   void handle(Event& event);
   void handle(message::Stop&) { stopping_ = true; }
 
-  // What a tier was asked for: its answers carry the id.
-  struct TierJob {
-    enum class Kind : uint8_t { read, place, serve } kind;
-    uint64_t number;  // request, sample, or serving
-  };
+  // What a tier was asked for. The id that its answer carries says both what it was and the number
+  // of the request, the sample, or the serving: nothing needs to be looked up.
+  enum class TierJob : uint8_t { read, place, serve };
+  static constexpr uint64_t id_of(TierJob job, uint64_t number) {
+    return number << 2 | static_cast<uint64_t>(job);
+  }
+  static constexpr TierJob job_of(uint64_t id) { return static_cast<TierJob>(id & 3); }
+  static constexpr uint64_t number_of(uint64_t id) { return id >> 2; }
   // A sample that a tier reads for a peer.
   struct Serving {
     uint32_t rank;
@@ -265,8 +266,9 @@ class Engine : private Driver {
   };
   using PushKey = std::pair<uint32_t, uint64_t>;  // rank and number of a push to this rank
 
-  CopyKey key_of(uint64_t sample);
-  uint64_t tier_job(uint32_t tier, TierJob::Kind kind, uint64_t number);
+  CopyKey key_of(uint64_t sample) const;
+  uint64_t begin_tier_job(uint32_t tier, TierJob job, uint64_t number);
+  void count_ended(uint32_t tier, uint64_t id);
   void end_tier_job(uint32_t tier, const TierAnswer& answer);
   void end_serving(uint64_t number, const TierAnswer& answer);
   void place(uint32_t tier, uint64_t sample, std::span<const std::byte> bytes,
@@ -311,11 +313,9 @@ class Engine : private Driver {
     std::vector<Get> serves;
     bool lost = false;
   };
-  std::vector<Lent> lent_;                           // by tier
-  SparseArray<Digest> contents_;                     // of samples, as far as they were asked for
-  std::unordered_map<uint64_t, TierJob> tier_jobs_;  // by id
-  uint64_t next_tier_job_ = 1;
-  uint64_t disk_jobs_ = 0;                         // of them
+  std::vector<Lent> lent_;                         // by tier
+  uint64_t placing_ = 0;                           // samples that tiers are given
+  uint64_t disk_jobs_ = 0;                         // that disks are asked for
   std::unordered_map<uint64_t, Serving> serving_;  // by number
   uint64_t next_serving_ = 1;
   std::unordered_map<uint64_t, PeerLink::Payload> pushes_;  // to peers

@@ -18,7 +18,7 @@ void Engine::carry(action::Serve& a) {
   auto slot = parts_.staging->take(std::span(&size, 1));
   if (!slot) return end_serving(number, {});
   serving.memory = std::move(*slot);
-  lent_[a.tier].serves.push_back({tier_job(a.tier, TierJob::Kind::serve, number), key_of(a.sample),
+  lent_[a.tier].serves.push_back({begin_tier_job(a.tier, TierJob::serve, number), key_of(a.sample),
                                   size, 0, serving.memory->range(0), serving.memory});
 }
 

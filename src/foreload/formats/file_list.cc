@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -16,7 +17,7 @@
 
 #include "foreload/base/files.h"
 #include "foreload/base/hash.h"
-#include "foreload/stores/file_store.h"
+#include "foreload/stores/store.h"
 
 namespace foreload {
 namespace {
@@ -24,6 +25,11 @@ namespace {
 namespace fs = std::filesystem;
 
 Result<std::string> text_of(const fs::path& list) {
+  if (!scheme_of(list.native()).empty()) {
+    FORELOAD_TRY(const std::unique_ptr<Store> store, open_store(list.native()));
+    FORELOAD_TRY(std::optional<std::string> text, store->first_bytes(SIZE_MAX));
+    return std::move(text).value_or("");
+  }
   const auto cannot_read = [&list](int error) {
     return fail(ErrorKind::unreadable, fmt::format("cannot read file list {}: {}; check the path",
                                                    list.native(), system_message(error)));
@@ -112,6 +118,11 @@ class ListReader {
 
   Result<void> add_path(std::string_view text, uint32_t label, size_t number) {
     FORELOAD_TRY(std::string path, whole_path(text, number));
+    if (result_.files.empty()) host_ = host_of(path);
+    if (host_of(path) != host_)
+      return flaw(number, fmt::format("'{}' is not in the same store as the files before it; make "
+                                      "a list for each store",
+                                      text));
     note_folder(path);
     result_.files.push_back({std::move(path)});
     result_.labels.push_back(label);
@@ -123,8 +134,9 @@ class ListReader {
   // whether the name is a link, which only the file system could say.
   Result<std::string> whole_path(std::string_view text, size_t line) const {
     if (text.empty()) return flaw(line, "its path is empty");
-    const bool absolute = text.front() == '/';
+    const bool absolute = text.front() == '/' || !scheme_of(text).empty();
     std::string whole = absolute ? std::string(text) : fmt::format("{}/{}", folder_, text);
+    if (!scheme_of(whole).empty()) return whole;  // its store knows what its names may be
     const bool plain = whole.find("/.") == std::string::npos &&
                        whole.find("//") == std::string::npos && !whole.ends_with('/');
     if (plain) return whole;
@@ -141,6 +153,12 @@ class ListReader {
     return whole;
   }
 
+  // "http://host" of an address; empty for a path.
+  static std::string_view host_of(std::string_view path) {
+    const std::string_view scheme = scheme_of(path);
+    return scheme.empty() ? scheme : path.substr(0, path.find('/', scheme.size() + 3));
+  }
+
   void note_folder(const std::string& path) {
     const std::string_view folder =
         std::string_view(path).substr(0, std::max<size_t>(path.rfind('/'), 1));
@@ -154,6 +172,7 @@ class ListReader {
 
   const std::string list_;
   const std::string folder_;  // of the list; absolute, without links
+  std::string host_;          // of all files
   std::string common_;        // the deepest folder that holds all files so far
   bool all_inside_ = true;    // in folder_
   FileList result_;
@@ -164,7 +183,9 @@ class ListReader {
 Result<FileList> read_file_list(const fs::path& list) {
   FORELOAD_TRY(const std::string text, text_of(list));
   std::error_code error;
-  const fs::path folder = fs::canonical(fs::absolute(list).parent_path(), error);
+  const bool is_path = scheme_of(list.native()).empty();
+  const fs::path folder = is_path ? fs::canonical(fs::absolute(list).parent_path(), error)
+                                  : fs::path(list.native().substr(0, list.native().rfind('/')));
   if (error)
     return fail(ErrorKind::unreadable, fmt::format("cannot read file list {}: {}; check the path",
                                                    list.native(), error.message()));
@@ -215,10 +236,11 @@ Result<Listing> list_files(FileList found, const ListingOptions& options) {
                  fmt::format("cannot use {}: cannot stat file {}: {}; restore the file, or correct "
                              "the {}",
                              place_in(found.name, found.lines[file]),
-                             (found.root / found.files[file].name).native(), why,
+                             (fs::path(found.root) / found.files[file].name).native(), why,
                              found.name.empty() ? "data set" : "line")};
   };
-  auto done = FileStore(found.root).stat(found.files, options.call(), refuse);
+  FORELOAD_TRY(const std::unique_ptr<Store> store, open_store(found.root));
+  auto done = store->stat(found.files, options.call(), refuse);
   if (!done && done.error().kind == ErrorKind::cancelled)
     return fail(ErrorKind::cancelled,
                 fmt::format("listing of file list {} was cancelled", found.name));

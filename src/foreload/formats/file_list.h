@@ -2,8 +2,9 @@
 //
 // A data set given as a list: a text file with the path of one sample per line, for splits that
 // share a folder and orders that no folder has. Paths are absolute or relative to the folder of the
-// list; a tab and a whole number behind the path is the sample's label, otherwise that is 0. Blank
-// lines and lines that begin with # do not count. Samples keep the order of the list.
+// list, or addresses in one store ("http://host/a.jpg", without escapes); a tab and a whole number
+// behind the path is the sample's label, otherwise that is 0. Blank lines and lines that begin with
+// # do not count. Samples keep the order of the list.
 //
 // A program that knows its files gives them without a text: file_list_of().
 //
@@ -33,8 +34,8 @@ struct FileRange {
 struct FileList {
   std::string name;  // of the list, for messages; empty: the files were given by the program
   // All files lie in it: the list's own folder if that holds them, otherwise the deepest one that
-  // does.
-  std::filesystem::path root;
+  // does. A path, or an address as open_store() takes it.
+  std::string root;
   std::vector<StoredObject> files;  // names relative to the root; sizes and versions are not known
   std::vector<uint32_t> labels;     // of each file
   std::vector<size_t> lines;        // of each file, from 1; without a text, its number from 0
@@ -45,6 +46,7 @@ struct FileList {
 
 // Reads the list and none of the files it names. Fails with `unreadable` if it cannot be read, with
 // `invalid` and the line if a line makes no sense or no line names a file.
+// A path, or an address.
 Result<FileList> read_file_list(const std::filesystem::path& list);
 
 // The same for files that are given one by one; relative paths begin at the working folder, labels

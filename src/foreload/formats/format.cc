@@ -11,7 +11,8 @@
 #include "foreload/base/text.h"
 #include "foreload/dataset/index_format.h"
 #include "foreload/formats/unsupported.h"
-#include "foreload/stores/file_store.h"
+#include "foreload/formats/zip.h"
+#include "foreload/stores/store.h"
 
 namespace foreload {
 namespace {
@@ -85,7 +86,8 @@ bool is_sample(const fs::path& file, const std::vector<std::string>& extensions)
       extensions, [&name](const std::string& end) { return name.ends_with(lower_case(end)); });
 }
 
-// The path as everybody writes it, so that one data set is known again.
+// The path as everybody writes it, so that one data set is known again; of another store, its
+// address behind the scheme, which no path looks like.
 std::string_view path_of(const std::string& uri) {
   return std::string_view(uri).substr(std::string_view("file://").size());
 }
@@ -104,16 +106,17 @@ Result<FoundDataset> find_folder(const GivenDataset&, std::shared_ptr<const Stor
                       }};
 }
 
-FoundDataset found_list(FileList list, std::string_view path, const ListingOptions& options) {
+Result<FoundDataset> found_list(FileList list, std::string_view path,
+                                const ListingOptions& options) {
   Digester digester;
   digester.add(path).add(std::string_view("list")).add(list.checksum);
-  auto store = std::make_shared<FileStore>(list.root);
-  return {store, digester.digest(),
-          [store, list = std::move(list), options]() mutable -> Result<DatasetIndex> {
-            FORELOAD_TRY(const Listing listing, list_files(list, options));
-            return list.samples.empty() ? index_of(listing, store->uri())
-                                        : index_of(listing, store->uri(), list.samples);
-          }};
+  FORELOAD_TRY(std::shared_ptr<const Store> store, open_store(list.root));
+  return FoundDataset{store, digester.digest(),
+                      [store, list = std::move(list), options]() mutable -> Result<DatasetIndex> {
+                        FORELOAD_TRY(const Listing listing, list_files(list, options));
+                        return list.samples.empty() ? index_of(listing, store->uri())
+                                                    : index_of(listing, store->uri(), list.samples);
+                      }};
 }
 
 Result<FoundDataset> find_list(const GivenDataset&, std::shared_ptr<const Store> store,
@@ -148,6 +151,7 @@ const std::vector<Format>& formats() {
       {"index",
        [](const GivenDataset&, const Start& start) { return start && start->starts_with(magic); },
        find_index},
+      {"zip", is_zip, find_zip},
       {"list", [](const GivenDataset&, const Start& start) { return start.has_value(); },
        find_list},
   };

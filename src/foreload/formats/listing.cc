@@ -136,6 +136,11 @@ const std::vector<std::string>& image_extensions() {
   return extensions;
 }
 
+Result<Listing> sort_by_class(const std::string& root, std::vector<StoredFolder> folders,
+                              const ListingOptions& options) {
+  return Classes(root, std::move(folders), options).samples();
+}
+
 Result<Listing> list_folder(const Store& store, const ListingOptions& options) {
   auto folders = store.list("", options.call());
   if (!folders) {
@@ -143,7 +148,7 @@ Result<Listing> list_folder(const Store& store, const ListingOptions& options) {
     if (!why.empty()) return fail(ErrorKind::invalid, std::move(why));
     return tl::unexpected(std::move(folders).error());
   }
-  FORELOAD_TRY(Listing listing, Classes(store.where(), std::move(*folders), options).samples());
+  FORELOAD_TRY(Listing listing, sort_by_class(store.where(), std::move(*folders), options));
   FORELOAD_CHECK(
       store.stat(listing.files, options.call(), [&](size_t file, const std::string& why) {
         const std::string root = store.where();

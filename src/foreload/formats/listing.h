@@ -37,6 +37,11 @@ struct Listing {
   std::vector<StoredFolder> folders;  // that were listed, the root first; none of a file list
 };
 
+// The samples among the objects of these folders, the root among them, level by level or by name;
+// `root` is for messages. Fails with `invalid` as list_folder() does.
+Result<Listing> sort_by_class(const std::string& root, std::vector<StoredFolder> folders,
+                              const ListingOptions& options);
+
 // A link that leads nowhere, a pipe, a socket and a device are samples of no bytes that cannot be
 // read, as in ImageFolder; their version says so (see file_store.h).
 // Fails with `unreadable` (naming the path and what the system said) if anything else under the

@@ -50,10 +50,8 @@ const std::vector<Kind>& kinds() {
        {".pt", ".pth", ".ckpt", ".safetensors"}},
       {"a zip archive",
        "zip archives",
-       "unpack it (unzip {} -d DIR) and give the folder",
-       {".zip"},
-       0,
-       "PK\x03\x04"},
+       "give one of them by itself, or unpack them all (unzip {} -d DIR) and give the folder",
+       {".zip"}},
       {"an HDF5 file",
        "HDF5 files",
        "write each sample to a file of its own and give the folder, "

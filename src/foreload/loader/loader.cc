@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "foreload/loader/counters.h"
 #include "foreload/loader/figures.h"
 #include "foreload/loader/opening.h"
 #include "foreload/plan/given_order.h"
@@ -65,6 +66,7 @@ Result<std::optional<Batch>> Loader::next(std::optional<SteadyTime> until) {
     epoch_stats_.epoch = epoch_;
     epoch_stats_.figures = stats_.figures;
     epoch_stats_.figures.epoch = epoch_;
+    epoch_stats_.counted.resize(counters().size());
     if (!epoch_begin_) {
       epoch_begin_ = begin;
       at_epoch_begin_ = engine_->stats();
@@ -121,6 +123,10 @@ void Loader::count(const Batch& batch, SteadyTime asked, SteadyTime received) {
   counters_read_ = received;
   EngineStats now = engine_->stats();
   set_counters(at_epoch_begin_, now, stats_.figures, stats.figures);
+  stats.counted.clear();
+  visit_counters(now, [this, &stats](const Counter& counter, uint64_t value) {
+    stats.counted.push_back(value - counter.value(at_epoch_begin_));
+  });
   if (!last) return;
   epoch_begin_ = received;
   at_epoch_begin_ = std::move(now);

@@ -40,6 +40,8 @@ struct DiskBudget {
   std::filesystem::path folder;
   uint64_t bytes = 0;
   std::string why = {};  // it is so large, where not the user said so; see automatic_disk()
+
+  bool operator==(const DiskBudget&) const = default;
 };
 
 struct LoaderSettings {
@@ -56,6 +58,10 @@ struct LoaderSettings {
 
   uint32_t rank = 0;
   uint32_t ranks = 1;
+  uint32_t ranks_per_node = 1;  // that share `memory` and `disks`
+  // How ranks talk ("auto", ...), and how long they wait for each other, for whoever makes `join`.
+  std::string transport = "auto";
+  std::chrono::milliseconds join_timeout{60'000};
   // How this rank finds the others, so that together they are one cache; nothing: it is alone with
   // the source.
   std::optional<JoinSettings> join;
@@ -70,9 +76,12 @@ struct LoaderSettings {
   uint64_t start = 0;  // samples of the first epoch that all ranks have consumed already
   Batching batching{64, false};
 
-  uint64_t memory = 0;            // bytes of samples to keep in memory
-  std::string memory_why;         // as DiskBudget::why; see automatic_memory()
-  std::vector<DiskBudget> disks;  // in any order: the fastest is used first
+  // Budgets are the node's, and shared by its ranks, unless they are `per_rank`.
+  uint64_t memory = 0;                 // bytes of samples to keep in memory
+  std::string memory_why;              // as DiskBudget::why; see automatic_memory()
+  std::vector<DiskBudget> disks;       // in any order: the fastest is used first
+  std::string disk_kind = "segments";  // how copies lie there; see disk_kinds()
+  bool per_rank = false;
   // Budgets are cut to what the data set can use (of ranks that are one cache: to this rank's share
   // of that, as if all had the same budgets), so that another loader may have the rest;
   // LoaderStart::tiers says what is left of them.
@@ -105,7 +114,11 @@ struct LoaderSettings {
   unsigned hands = 0;
   std::shared_ptr<Trace> trace;
   Progress listing_progress;
-  // Puts something in front of the source, a shaped one for tests.
+  // A source that gives so many bytes per second (0: all it can) and takes so much longer for each
+  // read: to see on a fast disk what slow storage would do.
+  uint64_t source_bandwidth = 0;
+  double source_latency_ms = 0;
+  // Puts something in front of the source, for tests.
   std::function<std::unique_ptr<Source>(
       std::function<std::unique_ptr<Source>(Source::Answered)> make, Source::Answered answered)>
       wrap_source;
@@ -145,8 +158,9 @@ struct EpochStats {
   std::array<uint64_t, kFroms> from_bytes{};
   std::array<uint64_t, kFroms> from_samples{};
   double wait_seconds = 0;
-  DurationHistogram waits;  // of single batches
-  EpochFigures figures;     // for judge(); the engine's counters are at most 0.1 s old
+  DurationHistogram waits;             // of single batches
+  EpochFigures figures;                // for judge(); the engine's counters are at most 0.1 s old
+  std::vector<uint64_t> counted = {};  // as many as there are counters(), of the same age
 };
 
 struct LoaderStats {

@@ -20,6 +20,7 @@
 #include "foreload/loader/memory_need.h"
 #include "foreload/loader/settling.h"
 #include "foreload/loader/starting_point.h"
+#include "foreload/tiers/disk_kinds.h"
 #include "foreload/tiers/memory.h"
 #include "foreload/tiers/memory_limit.h"
 
@@ -67,20 +68,15 @@ Result<void> check_sizes(const DatasetIndex& index) {
 
 Job job_of(const LoaderSettings& settings, const Sizes& sizes,
            const std::vector<std::shared_ptr<Tier>>& tiers) {
-  Job job;
-  job.order = settings.order;
-  job.seed = settings.seed;
-  job.ranks = settings.ranks;
-  job.epochs = settings.epochs;
-  job.pad = settings.pad;
-  job.batching = settings.batching;
-  job.first_epoch = settings.first_epoch;
-  job.start = settings.start;
+  Job job = job_of(settings);
   // The fastest first.
   double speed = 1e12;
   std::vector<PlannedTier> planned;
   for (const auto& tier : tiers) {
-    planned.push_back({std::string(tier->kind()), tier->capacity(sizes.mean()), speed});
+    // Memory is opened when it is known who shares it, and has room for all of its budget.
+    planned.push_back(
+        tier ? PlannedTier{std::string(tier->kind()), tier->capacity(sizes.mean()), speed}
+             : PlannedTier{"memory", settings.memory, speed});
     speed /= 2;
   }
   job.tiers = {planned};
@@ -93,6 +89,7 @@ std::vector<Held> held_on(const std::vector<std::shared_ptr<Tier>>& tiers,
   std::vector<Held> held;
   for (uint32_t tier = 0; tier < tiers.size(); ++tier) {
     std::unordered_map<CopyKey, uint64_t, CopyKeyHash> sizes;
+    if (!tiers[tier]) continue;  // not opened yet
     for (const FoundCopy& copy : tiers[tier]->found()) sizes.emplace(copy.key, copy.size);
     for (uint64_t sample = 0; !sizes.empty() && sample < index.samples(); ++sample) {
       const auto found = sizes.find({index.content(sample), 0});
@@ -174,8 +171,8 @@ class Opening {
   Result<OpenedRank> run() {
     FORELOAD_CHECK(find_samples());
     FORELOAD_CHECK(open_disks());
-    FORELOAD_CHECK(open_memory());
     FORELOAD_CHECK(make_plan());
+    FORELOAD_CHECK(open_memory());
     keep_what_is_planned();
     FORELOAD_CHECK(open_source());
     make_room();
@@ -187,8 +184,8 @@ class Opening {
  private:
   Result<void> find_samples();
   Result<void> open_disks();
-  Result<void> open_memory();
   Result<void> make_plan();
+  Result<void> open_memory();
   void keep_what_is_planned();
   Result<void> open_source();
   void make_room();
@@ -254,7 +251,8 @@ Result<void> Opening::open_disks() {
     disk.operations = disk_operations_;
     disk.queue_bytes = UINT64_MAX;  // the policy bounds what is on its way
     DiskSharing sharing;
-    FORELOAD_TRY(auto opened, open_disk(std::move(disk), &sharing));
+    FORELOAD_TRY(const DiskKind* const kind, find_disk_kind(settings_.disk_kind));
+    FORELOAD_TRY(auto opened, kind->open(std::move(disk), &sharing));
     if (sharing.outdated > 0) {
       stats_.start.warnings.push_back(
           fmt::format("the disk cache {} held {} in an earlier format; they were removed",
@@ -298,7 +296,7 @@ Result<void> Opening::open_memory() {
                                                                : std::min(4u, cpus));
   MemorySettings memory;
   memory.copies = {settings_.memory, !neighbours_.ranks.empty() && settings_.memory > 0,
-                   sizes_->mean(), index().samples()};
+                   plan().sizes().mean(), index().samples()};
   memory.run = [hands = parts_.hands.get()](Traffic traffic, std::function<void()> job) {
     if (traffic == Traffic::peer)
       hands->serve(std::move(job));
@@ -407,6 +405,8 @@ void Opening::settle_policy() {
 }  // namespace
 
 Result<OpenedRank> open_rank(LoaderSettings settings) {
+  share_budgets(settings);
+  slow_down_source(settings);
   return Opening(std::move(settings)).run();
 }
 

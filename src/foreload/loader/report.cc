@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "foreload/loader/counters.h"
+
 namespace foreload {
 namespace {
 
@@ -98,55 +100,41 @@ std::string to_json(const EpochStats& epoch, const std::string& digest) {
              {{"p50", milliseconds(epoch.waits.quantile(0.5))},
               {"p99", milliseconds(epoch.waits.quantile(0.99))},
               {"max", milliseconds(epoch.waits.largest())}}}};
+  json["counters"] = Json::object();
+  for (size_t i = 0; i < epoch.counted.size(); ++i)
+    json["counters"][std::string(counters()[i].name)] = epoch.counted[i];
   if (!digest.empty()) json["digest"] = digest;
   json["verdict"] = Json::parse(to_json(judge(epoch.figures)));
   return json.dump();
 }
 
 std::string to_json(const LoaderStats& stats) {
-  const Json json{{"verdict", Json::parse(to_json(judge(stats.figures)))},
-                  {"listing_seconds", stats.listing_seconds},
-                  {"listed", stats.listed},
-                  {"plan_seconds", stats.plan_seconds},
-                  {"index_bytes", stats.index_bytes},
-                  {"memory_overhead_bytes", stats.memory_overhead},
-                  {"held_samples", stats.held_samples},
-                  {"held_bytes", stats.held_bytes},
-                  {"source", stats.source},
-                  {"source_bytes", stats.engine.source_bytes},
-                  {"source_samples", stats.engine.source_samples},
-                  {"source_concurrency", stats.engine.stages.at(0).limit},
-                  {"stages", stages_json(stats.engine.stages)},
-                  {"peer_requests", {{"busy_seconds", stats.engine.peer_requests.busy_seconds}}},
-                  {"source_operations", operations_json(*stats.source_operations)},
-                  {"disk_operations", operations_json(*stats.disk_operations)},
-                  {"retries", stats.engine.policy.retries},
-                  {"merged_reads", stats.engine.policy.merged},
-                  {"hedged_reads", stats.engine.policy.hedged},
-                  {"hedged_bytes", stats.engine.policy.hedged_bytes},
-                  {"late_tier_reads", stats.engine.policy.late_tier_reads},
-                  {"decoded_samples", stats.engine.decoded_samples},
-                  {"decode_seconds", stats.engine.decode_seconds},
-                  {"decode_by_size", sizes_json(stats.engine.decoded_sizes)},
-                  {"kept_bytes", stats.engine.kept_bytes},
-                  {"ready_batches", stats.engine.ready_batches},
-                  {"read_ahead_samples", stats.engine.policy.read_ahead},
-                  {"source_errors", stats.engine.source_errors},
-                  {"corrupt_copies", stats.engine.corrupt_copies},
-                  {"abandoned_reads", stats.engine.abandoned_reads},
-                  {"skipped", stats.engine.skipped_samples},
-                  {"skipped_names", stats.engine.skipped},
-                  {"lost_tiers", stats.engine.lost_tiers},
-                  {"served_samples", stats.engine.policy.served},
-                  {"refused_requests", stats.engine.policy.refused},
-                  {"pushed_samples", stats.engine.policy.pushed},
-                  {"failed_pushes", stats.engine.policy.push_failed},
-                  {"adopted_samples", stats.engine.policy.adopted},
-                  {"replicas_kept", stats.engine.policy.replicas},
-                  {"replicas_given_up", stats.engine.policy.gave_way},
-                  {"dead_peers", stats.engine.dead_peers},
-                  {"left_peers", stats.engine.left_peers},
-                  {"peers", peers_json(stats.engine.peers)}};
+  Json json{{"verdict", Json::parse(to_json(judge(stats.figures)))},
+            {"listing_seconds", stats.listing_seconds},
+            {"listed", stats.listed},
+            {"plan_seconds", stats.plan_seconds},
+            {"index_bytes", stats.index_bytes},
+            {"memory_overhead_bytes", stats.memory_overhead},
+            {"held_samples", stats.held_samples},
+            {"held_bytes", stats.held_bytes},
+            {"source", stats.source},
+            {"source_concurrency", stats.engine.stages.at(0).limit},
+            {"stages", stages_json(stats.engine.stages)},
+            {"peer_requests", {{"busy_seconds", stats.engine.peer_requests.busy_seconds}}},
+            {"source_operations", operations_json(*stats.source_operations)},
+            {"disk_operations", operations_json(*stats.disk_operations)},
+            {"decode_seconds", stats.engine.decode_seconds},
+            {"decode_by_size", sizes_json(stats.engine.decoded_sizes)},
+            {"kept_bytes", stats.engine.kept_bytes},
+            {"ready_batches", stats.engine.ready_batches},
+            {"skipped_names", stats.engine.skipped},
+            {"lost_tiers", stats.engine.lost_tiers},
+            {"dead_peers", stats.engine.dead_peers},
+            {"left_peers", stats.engine.left_peers},
+            {"peers", peers_json(stats.engine.peers)}};
+  visit_counters(stats.engine, [&json](const Counter& counter, uint64_t value) {
+    json[std::string(counter.name)] = value;
+  });
   return json.dump();
 }
 

@@ -2,6 +2,8 @@
 #include "foreload/loader/settling.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -9,8 +11,38 @@
 #include "foreload/loader/disk_order.h"
 #include "foreload/loader/probe.h"
 #include "foreload/loader/starting_point.h"
+#include "foreload/stores/shaped.h"
 
 namespace foreload {
+
+Job job_of(const LoaderSettings& settings) {
+  Job job;
+  job.order = settings.order;
+  job.seed = settings.seed;
+  job.ranks = settings.ranks;
+  job.epochs = settings.epochs;
+  job.pad = settings.pad;
+  job.batching = settings.batching;
+  job.first_epoch = settings.first_epoch;
+  job.start = settings.start;
+  return job;
+}
+
+void share_budgets(LoaderSettings& settings) {
+  if (settings.per_rank) return;
+  settings.memory /= settings.ranks_per_node;
+  for (DiskBudget& disk : settings.disks) disk.bytes /= settings.ranks_per_node;
+}
+
+void slow_down_source(LoaderSettings& settings) {
+  if (settings.source_bandwidth == 0 && settings.source_latency_ms == 0) return;
+  Shape shape;
+  shape.bytes_per_second = static_cast<double>(settings.source_bandwidth);
+  shape.latency = std::chrono::microseconds(std::llround(settings.source_latency_ms * 1000));
+  settings.wrap_source = [shape](auto make, auto answered) {
+    return shape_source(std::move(make), shape, std::move(answered));
+  };
+}
 
 uint64_t usual_staging(const LoaderSettings& settings, const Sizes& sizes) {
   constexpr uint64_t kUsual = uint64_t{128} << 20;

@@ -15,6 +15,15 @@
 
 namespace foreload {
 
+// What is read, when and by whom; where it is kept, others add.
+Job job_of(const LoaderSettings& settings);
+
+// Leaves this rank its part of the node's budgets.
+void share_budgets(LoaderSettings& settings);
+
+// Puts a slower source in front of the data set's, where the user asked for one.
+void slow_down_source(LoaderSettings& settings);
+
 // Bytes for batches where the user named none: room for three, as files and decoded, where their
 // size is known: one that the loop has, one that is ready, one that is being made. Six where they
 // go on to a device, whose queue hides a slow moment only as long as there are finished batches.

@@ -10,11 +10,11 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/shared_library.h"
 #include "foreload/base/version.h"
 #include "foreload/peers/border.h"
 #include "foreload/peers/host_transport.h"
 #include "foreload/peers/mpi_library.h"
-#include "foreload/peers/shared_library.h"
 #include "foreload/peers/transport.h"
 
 namespace foreload {
@@ -108,7 +108,7 @@ Result<void> open_libraries(const foreload_component& component,
   if (with_package.ucx_package.empty()) with_package.ucx_package = ucx_beside_program();
   int outcome = FORELOAD_OK;
   border::Taken why;
-  peers::load_guarded(kForUcx, [&] {
+  load_guarded(kForUcx, [&] {
     const foreload_settings given = border::give(with_package);
     outcome = component.open(&given, why.taker());
   });

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "foreload/peers/shared_library.h"
+#include "foreload/base/shared_library.h"
 
 namespace foreload::peers {
 namespace {

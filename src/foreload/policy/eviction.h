@@ -37,10 +37,14 @@ struct EvictionRule {
 };
 
 std::span<const EvictionRule> eviction_rules();
+// Null if none has that name.
+const EvictionRule* find_eviction_rule(std::string_view name);
 // REQUIRES: a rule has that name.
 std::unique_ptr<Eviction> make_eviction(std::string_view name, uint32_t tiers);
 
 // Samples go in the order of their numbers, round and round.
 std::unique_ptr<Eviction> evict_in_turn(uint32_t tiers);
+// The largest go, so that as few as can be are lost.
+std::unique_ptr<Eviction> evict_largest(uint32_t tiers);
 
 }  // namespace foreload

@@ -175,6 +175,8 @@ void Reads::arrived(const Flight& flight, uint64_t id) {
   if (flight.has_place()) {
     for (const BatchPlace& waiting : parts_.window.take_waiters(sample)) {
       parts_.desk.act(action::Copy{flight.place, waiting});
+      if (flight.is_from(Origin::Kind::source))
+        parts_.desk.totals.read_along_bytes += parts_.desk.bytes(sample);
       parts_.window.filled(waiting);
     }
   } else if (!kept && parts_.window.first_waiter(sample) != nullptr) {

@@ -60,8 +60,9 @@ struct PolicySettings {
 struct PolicyTotals {
   uint64_t retries = 0;
   uint64_t skipped = 0;
-  uint64_t merged = 0;  // reads saved because the sample was on its way already
-  uint64_t hedged = 0;  // samples read a second time because the first took too long
+  uint64_t merged = 0;            // reads saved because the sample was on its way already
+  uint64_t read_along_bytes = 0;  // that one read of the source gave to further batches, too
+  uint64_t hedged = 0;            // samples read a second time because the first took too long
   uint64_t hedged_bytes = 0;
   uint64_t late_tier_reads = 0;     // given up
   uint64_t read_ahead = 0;          // samples read into a tier before their batch was open

@@ -56,6 +56,7 @@ PolicySettings policy_of(const Scenario& scenario, uint64_t mean_bytes, uint32_t
   settings.decode = cluster.preprocess.has_value();
   settings.decoded_bytes = cluster.preprocessed;
   settings.peers = cluster.ranks > 1;
+  settings.eviction = cluster.eviction;
   settings.source_limiter = shared_among(cluster.ranks, best_in_flight(cluster.source, mean_bytes),
                                          BestOf::path, settings.source_limiter);
   for (size_t tier = 0; tier < cluster.tiers.size(); ++tier) {

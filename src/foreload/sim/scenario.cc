@@ -7,8 +7,10 @@
 #include <iterator>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "foreload/base/text.h"
+#include "foreload/policy/eviction.h"
 #include "foreload/sim/measured.h"
 #include "foreload/sim/rival.h"
 #include "foreload/sim/section.h"
@@ -93,6 +95,19 @@ void read_source(Section& section, const Folder& folder, const std::filesystem::
   section.rate("link", cluster.source_link);
 }
 
+void read_eviction(Section& section, ClusterSettings& cluster) {
+  std::string name(cluster.eviction);
+  section.text("eviction", name);
+  if (const EvictionRule* rule = find_eviction_rule(name)) {
+    cluster.eviction = rule->name;
+    return;
+  }
+  std::vector<std::string> known;
+  for (const EvictionRule& rule : eviction_rules()) known.emplace_back(rule.name);
+  section.complain("eviction", fmt::format("is \"{}\": use {}{}", name, fmt::join(known, " or "),
+                                           did_you_mean(name, known)));
+}
+
 void read_cluster(Section& section, const Folder& folder, ClusterSettings& cluster) {
   std::string profile_name;
   section.text("profile", profile_name);
@@ -101,6 +116,7 @@ void read_cluster(Section& section, const Folder& folder, ClusterSettings& clust
   section.count("ranks_per_node", cluster.ranks_per_node, 1);
   section.list("tiers", [&](Section& tier) { read_tier(tier, profile, cluster); });
   if (cluster.tiers.size() > 8) section.complain("tiers", "give at most 8");
+  read_eviction(section, cluster);
   if (!section.has("source") && profile.empty()) section.missing("source");
   section.section("source",
                   [&](Section& source) { read_source(source, folder, profile, cluster); });

@@ -58,6 +58,7 @@ struct ClusterSettings {
   unsigned preprocess_threads = 2;         // of each rank
   unsigned preprocess_cpus = 0;            // of a node, for all of them; 0: one for each thread
   uint64_t preprocessed = 0;               // bytes of a sample then
+  std::string_view eviction = "in turn";   // a rule of policy/eviction.h
   double fresh_cpu = 0;  // CPU seconds for each byte of batches in memory that was not used before
 
   uint32_t nodes() const { return (ranks + ranks_per_node - 1) / ranks_per_node; }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -114,8 +115,14 @@ Result<std::optional<std::string>> FileStore::first_bytes(size_t most) const {
   if (file == nullptr)
     return fail(ErrorKind::unreadable, fmt::format("cannot read data set {}: {}; check the path",
                                                    where(), system_message(errno)));
-  std::string start(most, '\0');
-  start.resize(std::fread(start.data(), 1, most, file.get()));
+  std::string start;
+  std::array<char, 65536> piece;
+  while (start.size() < most) {
+    const size_t wanted = std::min(piece.size(), most - start.size());
+    const size_t got = std::fread(piece.data(), 1, wanted, file.get());
+    start.append(piece.data(), got);
+    if (got < wanted) break;
+  }
   return start;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -22,6 +23,11 @@
 #include "foreload/stores/source.h"
 
 namespace foreload {
+
+// How long reads that lack a descriptor wait if none of ours is given back.
+inline constexpr std::chrono::milliseconds kDescriptorPause{20};
+// Given to the system at the end of an engine.
+inline constexpr std::chrono::milliseconds kReadFarewell{500};
 
 // Owns a file descriptor.
 class Descriptor {

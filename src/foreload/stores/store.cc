@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "foreload/base/text.h"
 #include "foreload/stores/file_store.h"
+#include "foreload/stores/http_store.h"
 
 namespace foreload {
 namespace {
@@ -38,6 +40,7 @@ const std::vector<Scheme>& schemes() {
   static const std::vector<Scheme> table{
       {{""}, open_path, "", ""},
       {{"file"}, open_file_uri, "", ""},
+      {{"http", "https"}, open_http_store, "", ""},
       {{"s3", "s3a", "s3n"},
        nullptr,
        "an S3 bucket",
@@ -54,10 +57,7 @@ const std::vector<Scheme>& schemes() {
        nullptr,
        "a folder in HDFS",
        "copy it (hdfs dfs -get {} DIR) or mount it, and give the folder"},
-      {{"http", "https", "ftp"},
-       nullptr,
-       "a web address",
-       "download it, unpack it, and give the folder"},
+      {{"ftp", "ftps"}, nullptr, "an FTP server", "download it, unpack it, and give the folder"},
       {{"hf"},
        nullptr,
        "a Hugging Face address",
@@ -66,21 +66,24 @@ const std::vector<Scheme>& schemes() {
   return table;
 }
 
-std::string_view scheme_of(std::string_view text) {
-  const size_t end = text.find("://");
-  return end == std::string_view::npos || text.find('/') < end ? "" : text.substr(0, end);
-}
-
 std::string known() {
-  std::string text = "paths";
+  std::vector<std::string> names;
   for (const Scheme& scheme : schemes()) {
     if (scheme.open != nullptr && !scheme.names.front().empty())
-      text += fmt::format(" and {}://", scheme.names.front());
+      names.push_back(fmt::format("{}://", scheme.names.front()));
   }
-  return text;
+  const std::string last = names.back();
+  names.back() = "paths";
+  std::ranges::rotate(names, names.end() - 1);
+  return fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
 }  // namespace
+
+std::string_view scheme_of(std::string_view uri) {
+  const size_t end = uri.find("://");
+  return end == std::string_view::npos || uri.find('/') < end ? "" : uri.substr(0, end);
+}
 
 Result<std::unique_ptr<Store>> open_store(const std::string& uri) {
   static const Scheme other{

@@ -113,6 +113,8 @@ class Store {
   virtual Result<void> remove(std::string_view name) const = 0;
 };
 
+// "http" of "http://host/x" as it is written; empty for a path.
+std::string_view scheme_of(std::string_view uri);
 // A path or a URI. Asks nobody: what is not there shows when it is used. Fails with `invalid` for a
 // scheme that is not known, and says what works instead.
 Result<std::unique_ptr<Store>> open_store(const std::string& uri);

@@ -22,10 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kMostThreads = 64;
-// How long reads that lack a descriptor wait if none of ours is given back.
-constexpr std::chrono::milliseconds kDescriptorPause{20};
 constexpr std::chrono::milliseconds kThreadPause{20};  // after the system refused a thread
-constexpr std::chrono::milliseconds kFarewell{500};    // given to threads at the end
 
 // Everything a thread touches. Each thread shares in it, so a stuck one outlives the source safely.
 class Crew : public std::enable_shared_from_this<Crew> {
@@ -252,7 +249,7 @@ void Crew::stop() {
   }
   ledger_.close();
   std::unique_lock lock(mutex_);
-  leaving_.wait_for(lock, kFarewell, [this] { return threads_ == 0; });
+  leaving_.wait_for(lock, kReadFarewell, [this] { return threads_ == 0; });
 }
 
 class ThreadEngine final : public Source {

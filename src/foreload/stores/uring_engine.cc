@@ -29,10 +29,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long reads that lack a descriptor wait if none of ours is given back.
-constexpr std::chrono::milliseconds kDescriptorPause{20};
 constexpr std::chrono::hours kLongestWait{1};
-constexpr std::chrono::milliseconds kFarewell{500};  // given to the system at the end
 
 enum class Step : uint8_t { open, stat, read, forget, close };
 
@@ -190,7 +187,7 @@ bool Ring::stop() {
   ledger_.close();
   wake();
   std::unique_lock lock(mutex_);
-  return ending_.wait_for(lock, kFarewell, [this] { return ended_; });
+  return ending_.wait_for(lock, kReadFarewell, [this] { return ended_; });
 }
 
 void Ring::run() {

@@ -163,6 +163,7 @@ class MemoryTier::Work {
     lock.unlock();
     std::vector<TierAnswer> answers = std::move(job->answers);
     answers.reserve(answers.size() + job->size());
+    copies_->expect(job->gets);
     for (const Get& get : job->gets) answers.push_back(answer_to(get));
     for (const Put& put : job->puts) answers.push_back(answer_to(put, job->lent->bit));
     if (!job->puts.empty()) forget_dropped(*job);

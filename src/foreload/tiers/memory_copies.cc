@@ -102,6 +102,14 @@ MemoryCopies::~MemoryCopies() {
 
 // Copying out.
 
+void MemoryCopies::expect(std::span<const Get> gets) const {
+  for (const Get& get : gets) __builtin_prefetch(&range_.bucket_of(get.key));
+  for (const Get& get : gets) {
+    const uint32_t link = range_.bucket_of(get.key).load(std::memory_order_acquire);
+    if (link != 0) __builtin_prefetch(&range_.entries[link - 1]);
+  }
+}
+
 MemoryCopies::Entry* MemoryCopies::begin_reading(const CopyKey& key) const {
   while (true) {
     const uint64_t unlinked = range_.header->unlinked.load(std::memory_order_acquire);

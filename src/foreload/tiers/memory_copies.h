@@ -52,6 +52,8 @@ class MemoryCopies : public std::enable_shared_from_this<MemoryCopies> {
   // Copies bytes in, wanted by this borrower and those that want all. False if it is there or being
   // put, or there is no room; what nobody wants makes room.
   bool put(const CopyKey& key, std::span<const std::byte> bytes, uint64_t checksum, Who who);
+  // These come next: what finds their copies is fetched into the cache, for all at once.
+  void expect(std::span<const Get> gets) const;
   // Copies a range out of a copy of this size, checks it and gives its checksum. A copy that is
   // corrupt is dropped.
   Copied get(const CopyKey& key, uint64_t size, uint64_t offset, std::span<std::byte> into,

@@ -2,6 +2,6 @@
 #include "regions.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  foreload::decode_in_two_ways(std::as_bytes(std::span(data, size)), foreload::ImageFormat::jpeg);
+  foreload::decode_in_two_ways(std::as_bytes(std::span(data, size)), "JPEG");
   return 0;
 }

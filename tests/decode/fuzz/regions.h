@@ -11,8 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <string_view>
 
-#include "foreload/decode/decoder.h"
+#include "foreload/decode/image_format.h"
 
 namespace foreload {
 
@@ -36,8 +37,9 @@ class LastBytes {
   std::span<const std::byte> rest_;
 };
 
-inline void decode_in_two_ways(std::span<const std::byte> file, ImageFormat format) {
-  if (format_of(file) != format) return;
+inline void decode_in_two_ways(std::span<const std::byte> file, std::string_view format) {
+  const ImageFormat* const found = format_of(file);
+  if (found == nullptr || found->name != format) return;
   LastBytes last(file);
   constexpr std::array kModes{ColorMode::rgb, ColorMode::grey, ColorMode::rgba};
   const DecodeOptions options{.mode = kModes[last.below(kModes.size())],
@@ -46,8 +48,7 @@ inline void decode_in_two_ways(std::span<const std::byte> file, ImageFormat form
                               .most_pixels = kMostPixels};
   const auto header = read_header(file, options);
   if (!header) return;
-  const bool shrinks = format == ImageFormat::jpeg && !header->lossless;
-  const unsigned shrink = shrinks ? 1u << last.below(4) : 1;
+  const unsigned shrink = header->shrinks ? 1u << last.below(4) : 1;
   const ImageSize upright = header->upright();
   const ImageSize size{(upright.width + shrink - 1) / shrink,
                        (upright.height + shrink - 1) / shrink};
@@ -62,7 +63,7 @@ inline void decode_in_two_ways(std::span<const std::byte> file, ImageFormat form
           .has_value();
   const bool some = decode(file, *header, options, region, shrink, part, scratch).has_value();
   // Of WebP, what is below the part is not looked at.
-  if (all != some && (all || format != ImageFormat::webp)) std::abort();
+  if (all != some && (all || format != "WebP")) std::abort();
   if (!all) return;
   const size_t row = size_t{region.width} * part.channels();
   const size_t before = size_t{region.x} * part.channels();

@@ -22,8 +22,8 @@ command -v "$clang" >/dev/null || {
 mkdir -p "$folder"
 
 # Objects newer than every source are used again.
-decoders=(colors decoder exif jpeg jpeg_header jpeg_huffman jpeg_progressive jpeg_scan npy pixels png png_chunks png_colors png_filters upright webp)
-sources=("${decoders[@]/#/$decode/}" "$here"/{jpeg,png,webp,npy}_fuzz)
+decoders=(colors decoder exif gif jpeg jpeg_header jpeg_huffman jpeg_progressive jpeg_scan npy pixels png png_chunks png_colors png_filters upright webp)
+sources=("${decoders[@]/#/$decode/}" "$here"/{jpeg,png,webp,gif,npy}_fuzz)
 newest=$(find "$decode" src/foreload/base "$here" -name '*.h' -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
 compile() {  # source without its ending
   local object=$folder/$(basename "$1").o
@@ -36,7 +36,7 @@ export clang folder newest
 printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -I{} bash -c 'set -eu; compile {}'
 objects=("${decoders[@]/#/$folder/}")
 objects=("${objects[@]/%/.o}")
-for target in jpeg png webp npy; do
+for target in jpeg png webp gif npy; do
   "$clang" -fsanitize=fuzzer,address,undefined -o "$folder/${target}_fuzz" \
     "$folder/${target}_fuzz.o" "${objects[@]}" -ljpeg -lz -ldeflate -lwebpdemux -lwebp
 done
@@ -52,8 +52,9 @@ run() {  # target, share of the time in percent, longest file
     "$folder/$target" "$here/corpus/$target" "$data" 2>"$folder/$target.log" || status=1
   grep -E 'number_of_executed_units|ERROR|SUMMARY|runtime error|Test unit written' "$folder/$target.log" || true
 }
-run jpeg 45 4096
-run png 25 4096
+run jpeg 40 4096
+run png 20 4096
 run webp 20 4096
-run npy 10 1024
+run gif 12 4096
+run npy 8 1024
 exit $status

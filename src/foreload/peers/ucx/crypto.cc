@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "foreload/peers/shared_library.h"
+#include "foreload/base/shared_library.h"
 
 namespace foreload::ucx {
 namespace {
@@ -23,8 +23,8 @@ Result<void> open_crypto() {
     std::string missing;
     if (library == nullptr) missing = ::dlerror();
     Crypto table;
-#define FORELOAD_LOOK_UP(name)                                                 \
-  if (missing.empty() && !peers::look_up(::dlsym(library, #name), table.name)) \
+#define FORELOAD_LOOK_UP(name)                                          \
+  if (missing.empty() && !look_up(::dlsym(library, #name), table.name)) \
     missing = "no " #name " in it";
     FORELOAD_CRYPTO_FUNCTIONS(FORELOAD_LOOK_UP)
 #undef FORELOAD_LOOK_UP

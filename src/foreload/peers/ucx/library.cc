@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "foreload/peers/shared_library.h"
+#include "foreload/base/shared_library.h"
 
 namespace foreload::ucx {
 namespace {
@@ -63,7 +63,7 @@ Result<void> open_library(const std::filesystem::path& folder,
   Library table;
   std::string missing;
 #define FORELOAD_LOOK_UP_IN(library, name) \
-  if (library == nullptr || !peers::look_up(::dlsym(library, #name), table.name)) missing = #name;
+  if (library == nullptr || !look_up(::dlsym(library, #name), table.name)) missing = #name;
 #define FORELOAD_LOOK_UP(name) FORELOAD_LOOK_UP_IN(ucp, name)
   FORELOAD_UCP_FUNCTIONS(FORELOAD_LOOK_UP)
 #undef FORELOAD_LOOK_UP

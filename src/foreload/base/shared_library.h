@@ -3,14 +3,14 @@
 // Opens libraries of others into this process, and keeps them from what they do to it while they
 // are loaded: signal handlers stay the program's, threads they start get no signals, and what they
 // only read from the environment can be set for that moment. None is ever closed: such libraries do
-// not like to be loaded twice. Any thread. Private to peers.
+// not like to be loaded twice. Any thread.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-namespace foreload::peers {
+namespace foreload {
 
 // Runs `load` so, with these variables ("NAME=value") in the environment besides its own; what the
 // user set stays. One at a time in a process.
@@ -23,4 +23,4 @@ bool look_up(void* symbol, Function*& into) {
   return into != nullptr;
 }
 
-}  // namespace foreload::peers
+}  // namespace foreload

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "foreload/peers/shared_library.h"
+#include "foreload/base/shared_library.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 #include "foreload/base/own_thread.h"
 
-namespace foreload::peers {
+namespace foreload {
 namespace {
 
 // Libraries install signal handlers while they are loaded (UCX does, for crashes). The signals
@@ -75,4 +75,4 @@ void load_guarded(const std::vector<std::string>& environment, const std::functi
   load();
 }
 
-}  // namespace foreload::peers
+}  // namespace foreload
