@@ -103,6 +103,39 @@ struct EndLoader {
   }
 };
 
+std::vector<int64_t> labels_of(const DatasetIndex& index, const std::vector<uint64_t>& samples) {
+  std::vector<int64_t> labels;
+  labels.reserve(samples.size());
+  for (const uint64_t sample : samples) labels.push_back(index.label(sample));
+  return labels;
+}
+
+std::vector<uint64_t> vector_of(const Integers& array) {
+  return {array.data(), array.data() + array.size()};
+}
+
+// Samples that somebody fetches.
+struct FetchTicket {
+  std::shared_ptr<Ticket> ticket;
+  std::shared_ptr<const DatasetIndex> index;
+  std::shared_ptr<TensorMemory> tensors;
+
+  // The samples, and by place why some cannot be had. Signals are seen while it waits.
+  std::pair<LoaderBatch, std::map<uint32_t, std::string>> take() const {
+    const Fetched fetched = compute([this](SignalWatch& watch) -> Result<Fetched> {
+      while (!ticket->wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)))
+        if (!watch.proceed()) return fail(ErrorKind::cancelled, "interrupted");
+      if (!ticket->answer()) return fail(ErrorKind::invalid, ticket->answer().error().message);
+      return *ticket->answer();
+    });
+    std::map<uint32_t, std::string> errors;
+    for (const auto& [place, error] : fetched.errors) errors[place] = error.message;
+    return {
+        {std::make_shared<Batch>(fetched.batch), labels_of(*index, fetched.batch.samples), tensors},
+        std::move(errors)};
+  }
+};
+
 // The loader of one process. Any thread may close it: a call that is going on in another one keeps
 // what it uses until it is over, and next() ends soon.
 class LoaderCore {
@@ -142,17 +175,21 @@ class LoaderCore {
       throw py::error_already_set();
     }
     if (!batch) return std::nullopt;
-    LoaderBatch result{std::make_shared<Batch>(std::move(*batch)), {}, tensors_};
-    result.labels.reserve(result.batch->samples.size());
-    for (const uint64_t sample : result.batch->samples)
-      result.labels.push_back(from->index().label(sample));
-    return result;
+    std::vector<int64_t> labels = labels_of(from->index(), batch->samples);
+    return LoaderBatch{std::make_shared<Batch>(std::move(*batch)), std::move(labels), tensors_};
+  }
+
+  // Not with the GIL: see without_gil().
+  FetchTicket fetch(const Integers& samples, bool as_bytes) const {
+    const std::shared_ptr<Loader> from = loader();
+    auto ticket = [&, list = vector_of(samples)]() mutable {
+      py::gil_scoped_release release;
+      return from->fetch(std::move(list), as_bytes);
+    }();
+    return {python::take(std::move(ticket)), from->shared_index(), tensors_};
   }
 
   void give_list(const Integers& samples, const Integers& batch_ends) {
-    const auto vector_of = [](const Integers& array) {
-      return std::vector<uint64_t>(array.data(), array.data() + array.size());
-    };
     take(loader()->give_list(vector_of(samples), vector_of(batch_ends)));
   }
 
@@ -201,6 +238,63 @@ void make_slow(double bandwidth, double latency, LoaderSettings& settings) {
   };
 }
 
+// A cache that loaders of this process share. A child made by fork has none of its threads: there
+// it is left alone.
+class CacheCore {
+ public:
+  CacheCore(uint64_t memory, const std::vector<std::pair<std::filesystem::path, uint64_t>>& disks,
+            const std::map<std::filesystem::path, std::string>& why,
+            std::pair<uint32_t, uint32_t> member)
+      : process_(::getpid()) {
+    CacheBudgets budgets{memory, {}, why_of(why, {}), member.first, member.second};
+    for (const auto& [folder, bytes] : disks)
+      budgets.disks.push_back({folder, bytes, why_of(why, folder)});
+    cache_ = Cache::make(std::move(budgets));
+  }
+  ~CacheCore() {
+    if (::getpid() != process_) {
+      static_cast<void>(new std::shared_ptr<Cache>(std::move(cache_)));
+      return;
+    }
+    py::gil_scoped_release release;
+    cache_.reset();
+  }
+  CacheCore(const CacheCore&) = delete;
+  CacheCore& operator=(const CacheCore&) = delete;
+
+  static std::string why_of(const std::map<std::filesystem::path, std::string>& why,
+                            const std::filesystem::path& folder) {
+    const auto found = why.find(folder);
+    return found == why.end() ? std::string() : found->second;
+  }
+  const std::shared_ptr<Cache>& cache() const { return cache_; }
+  uint64_t memory_left() const { return cache_->left().memory; }
+  std::vector<uint64_t> disks_left() const {
+    std::vector<uint64_t> left;
+    for (const DiskBudget& disk : cache_->left().disks) left.push_back(disk.bytes);
+    return left;
+  }
+  void write_blob(const std::string& name, const py::buffer& data) const {
+    const py::buffer_info info = data.request();
+    compute([&](SignalWatch&) -> Result<bool> {
+      const auto sink = cache_->open_blob(name);
+      FORELOAD_CHECK(sink->write({static_cast<const std::byte*>(info.ptr),
+                                  static_cast<size_t>(info.size * info.itemsize)}));
+      FORELOAD_CHECK(sink->commit());
+      return true;
+    });
+  }
+  std::optional<py::bytes> read_blob(const std::string& name) const {
+    const auto blob = compute([&](SignalWatch&) { return cache_->read_blob(name); });
+    if (!blob) return std::nullopt;
+    return py::bytes(reinterpret_cast<const char*>(blob->data()), blob->size());
+  }
+
+ private:
+  std::shared_ptr<Cache> cache_;
+  const pid_t process_;
+};
+
 std::unique_ptr<LoaderCore> open_loader(
     const std::filesystem::path& dataset, const std::vector<std::string>& files,
     const std::vector<std::vector<std::tuple<uint64_t, uint64_t, std::optional<uint64_t>>>>& ranges,
@@ -209,7 +303,7 @@ std::unique_ptr<LoaderCore> open_loader(
     const std::string& pad, std::optional<uint64_t> epochs, uint64_t first_epoch, uint64_t start,
     uint64_t batch_size, bool drop_last, bool given_lists, uint64_t memory,
     const std::vector<std::pair<std::filesystem::path, uint64_t>>& disks,
-    const std::map<std::filesystem::path, std::string>& budgets_why,
+    const std::map<std::filesystem::path, std::string>& budgets_why, const CacheCore* cache,
     std::optional<std::pair<uint32_t, uint32_t>> lane, uint64_t staging,
     const std::shared_ptr<Transform>& transform, unsigned threads, bool skip_bad_samples,
     double deadline, const std::optional<std::filesystem::path>& profile,
@@ -237,14 +331,12 @@ std::unique_ptr<LoaderCore> open_loader(
   settings.start = start;
   settings.batching = {batch_size, drop_last};
   settings.given_lists = given_lists;
+  if (cache != nullptr) settings.cache = cache->cache();
   settings.memory = memory;
-  const auto why = [&budgets_why](const std::filesystem::path& folder) {
-    const auto found = budgets_why.find(folder);
-    return found == budgets_why.end() ? std::string() : found->second;
-  };
-  settings.memory_why = why({});
-  for (const auto& [folder, bytes] : disks) settings.disks.push_back({folder, bytes, why(folder)});
-  if (lane) {  // of a cache that others share
+  settings.memory_why = CacheCore::why_of(budgets_why, {});
+  for (const auto& [folder, bytes] : disks)
+    settings.disks.push_back({folder, bytes, CacheCore::why_of(budgets_why, folder)});
+  if (lane) {  // of folders that others share
     settings.only_needed = true;
     settings.lane = lane->first;
     settings.lanes = lane->second;
@@ -306,12 +398,25 @@ void register_loader(py::module_& module) {
     endings().wait();
   });
   register_batch(module);
+  py::class_<CacheCore>(module, "Cache")
+      .def(py::init<uint64_t, const std::vector<std::pair<std::filesystem::path, uint64_t>>&,
+                    const std::map<std::filesystem::path, std::string>&,
+                    std::pair<uint32_t, uint32_t>>(),
+           py::arg("memory"), py::arg("disks"), py::arg("why"), py::arg("member"))
+      .def_property_readonly("memory_left", &CacheCore::memory_left)
+      .def_property_readonly("disks_left", &CacheCore::disks_left)
+      .def("write_blob", &CacheCore::write_blob, py::arg("name"), py::arg("data"))
+      .def("read_blob", &CacheCore::read_blob, py::arg("name"));
+  py::class_<FetchTicket>(module, "FetchTicket")
+      .def("take", &FetchTicket::take)
+      .def("cancel", [](FetchTicket& fetch) { fetch.ticket->cancel(); });
   py::class_<LoaderCore>(module, "LoaderCore")
       .def("next", &LoaderCore::next, py::arg("seconds") = std::nullopt)
       .def("seek",
            without_gil<uint64_t, uint64_t>(
                [](Loader& loader, uint64_t epoch, uint64_t start) { loader.seek(epoch, start); }))
       .def("give_list", &LoaderCore::give_list, py::arg("samples"), py::arg("batch_ends"))
+      .def("fetch", &LoaderCore::fetch, py::arg("samples"), py::arg("as_bytes") = false)
       .def("batches_in",
            [](LoaderCore& core, uint64_t epoch) { return core.loader()->batches_in(epoch); })
       .def("close", &LoaderCore::close)
@@ -360,18 +465,19 @@ void register_loader(py::module_& module) {
            [](LoaderCore& core) { return to_json(core.loader()->epoch_stats().figures); })
       .def("run_figures_json",
            without_gil<>([](Loader& loader) { return to_json(loader.stats().figures); }));
-  module.def(
-      "open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
-      py::arg("ranges"), py::arg("extensions"), py::arg("index"), py::arg("revalidate"),
-      py::arg("rank"), py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"),
-      py::arg("epochs"), py::arg("first_epoch") = 0, py::arg("start") = 0, py::arg("batch_size"),
-      py::arg("drop_last"), py::arg("given_lists") = false, py::arg("memory"), py::arg("disks"),
-      py::arg("budgets_why") = std::map<std::filesystem::path, std::string>(),
-      py::arg("lane") = std::nullopt, py::arg("staging"), py::arg("transform") = nullptr,
-      py::arg("threads") = 0, py::arg("skip_bad_samples"), py::arg("deadline"), py::arg("profile"),
-      py::arg("make_tensor") = std::nullopt, py::arg("source_bandwidth") = 0.0,
-      py::arg("source_latency") = 0.0, py::arg("meeting") = nullptr, py::arg("meeting_number") = 0,
-      py::arg("join_timeout") = 60.0, py::arg("peer_timeout") = 10.0);
+  module.def("open_loader", &open_loader, py::kw_only(), py::arg("dataset"), py::arg("files"),
+             py::arg("ranges"), py::arg("extensions"), py::arg("index"), py::arg("revalidate"),
+             py::arg("rank"), py::arg("ranks"), py::arg("order"), py::arg("seed"), py::arg("pad"),
+             py::arg("epochs"), py::arg("first_epoch") = 0, py::arg("start") = 0,
+             py::arg("batch_size"), py::arg("drop_last"), py::arg("given_lists") = false,
+             py::arg("memory"), py::arg("disks"),
+             py::arg("budgets_why") = std::map<std::filesystem::path, std::string>(),
+             py::arg("cache") = nullptr, py::arg("lane") = std::nullopt, py::arg("staging"),
+             py::arg("transform") = nullptr, py::arg("threads") = 0, py::arg("skip_bad_samples"),
+             py::arg("deadline"), py::arg("profile"), py::arg("make_tensor") = std::nullopt,
+             py::arg("source_bandwidth") = 0.0, py::arg("source_latency") = 0.0,
+             py::arg("meeting") = nullptr, py::arg("meeting_number") = 0,
+             py::arg("join_timeout") = 60.0, py::arg("peer_timeout") = 10.0);
 }
 
 }  // namespace foreload::python

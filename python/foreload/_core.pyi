@@ -279,6 +279,33 @@ class RunRecord:
     @property
     def text(self) -> str: ...
 
+class Cache:
+    """Memory and disks of this process, for several engines."""
+
+    def __init__(
+        self,
+        memory: int,
+        disks: list[tuple[str, int]],
+        why: dict[str, str],
+        member: tuple[int, int],
+    ) -> None: ...
+    @property
+    def memory_left(self) -> int: ...
+    @property
+    def disks_left(self) -> list[int]: ...
+    def write_blob(self, name: str, data: bytes | bytearray | memoryview) -> None: ...
+    def read_blob(self, name: str) -> bytes | None: ...
+
+class FetchTicket:
+    """Samples that were asked for out of order; whoever lets go of it does not want them any more.
+
+    `take` waits for them and also says by place why some cannot be had. ValueError: cancelled, or
+    the engine was closed before.
+    """
+
+    def take(self) -> tuple[LoaderBatch, dict[int, str]]: ...
+    def cancel(self) -> None: ...
+
 class LoaderCore:
     """The engine behind foreload.DataLoader."""
 
@@ -287,6 +314,7 @@ class LoaderCore:
     def give_list(
         self, samples: npt.NDArray[np.int64], batch_ends: npt.NDArray[np.int64]
     ) -> None: ...
+    def fetch(self, samples: npt.NDArray[np.int64], as_bytes: bool = False) -> FetchTicket: ...
     def batches_in(self, epoch: int) -> int: ...
     def close(self) -> None: ...
     @property
@@ -331,6 +359,7 @@ def open_loader(
     memory: int,
     disks: list[tuple[str, int]],
     budgets_why: dict[str, str] = ...,
+    cache: Cache | None = None,
     lane: tuple[int, int] | None = None,
     staging: int,
     transform: CompiledTransform | None = None,

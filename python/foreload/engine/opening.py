@@ -4,11 +4,10 @@ with the other ranks."""
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from foreload import _core
@@ -57,54 +56,25 @@ def engine_settings(
 
 def open_engine(
     settings: dict[str, Any], ranks: Ranks, cache: Cache | None, joining: Joining | None
-) -> tuple[_core.LoaderCore, Callable[[], None]]:
-    """The engine, and what is to be called when it is gone. `joining` None: it is alone."""
-
-    def joined(budgets: dict[str, Any]) -> _core.LoaderCore:
-        given = settings | budgets
-        if joining is None:
-            return _core.open_loader(**given)
+) -> _core.LoaderCore:
+    """The engine. `joining` None: it is alone."""
+    keeps = settings["memory"] > 0 or bool(settings["disks"])
+    if cache is not None:
+        settings["cache"] = cache._of(ranks)
         # All ranks must come to the same answer, whatever is left of a cache on this one.
-        keeps = given["memory"] > 0 or bool(given["disks"])
-        if cache is not None:
-            keeps = cache.memory > 0 or bool(cache.disks)
+        keeps = cache.memory > 0 or bool(cache.disks)
+    if ranks.count < ranks.local:
+        # Ranks on a machine whose engines do not count as ranks keep apart in its folders.
+        settings["lane"] = (ranks.local_rank, ranks.local)
+    if joining is not None:
         meeting, number = meetings.join(ranks, joining, keeps)
-        return _core.open_loader(
-            **given,
-            meeting=meeting,
-            meeting_number=number,
-            join_timeout=joining.join_timeout,
-            peer_timeout=joining.peer_timeout,
-        )
-
-    give_back: Callable[[], None] = _nothing
-    if cache is None:
-        core = joined({"lane": _lane(0, 1, ranks)} if ranks.count < ranks.local else {})
-    else:
-        core, lane = cache._lend(
-            ranks,
-            lambda memory, disks, lane: joined(
-                {
-                    "memory": memory,
-                    "disks": disks,
-                    "budgets_why": cache._why,
-                    "lane": _lane(*lane, ranks),
-                }
-            ),
-        )
-        give_back = functools.partial(cache._give_back, lane)
+        settings |= {
+            "meeting": meeting,
+            "meeting_number": number,
+            "join_timeout": joining.join_timeout,
+            "peer_timeout": joining.peer_timeout,
+        }
+    core = _core.open_loader(**settings)
     for warning in json.loads(core.start_json())["warnings"]:
         warnings.warn(warning, RuntimeWarning, stacklevel=4)
-    return core, give_back
-
-
-def _lane(lane: int, lanes: int, ranks: Ranks) -> tuple[int, int]:
-    """Which part of a disk cache's folder is this engine's, and of how many. Ranks on a machine
-    whose engines do not count as ranks keep apart here."""
-    if ranks.count >= ranks.local:
-        return lane, lanes
-    return lane + lanes * ranks.local_rank, lanes * ranks.local
-
-
-def _nothing() -> None:
-    pass
+    return core

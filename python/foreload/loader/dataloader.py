@@ -262,7 +262,6 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         given_lists = sampler is not None or batch_sampler is not None or pad == "none"
         self._iteration = Iteration()
         core: Core
-        give_back: Callable[[], object] = bool
         if samples.blobs is not None or samples.makes_itself:
             own = order_sampler(samples.count or 0, kind, self.seed, ranks, pad, self._iteration)
             core = core_of(
@@ -314,14 +313,13 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 settings["make_tensor"] = pinned_memory
                 if self._feed is not None:
                     self._feed.reserve(pinned_memory, compiled, unit)
-            core, give_back = open_engine(settings, ranks, cache, joining)
+            core = open_engine(settings, ranks, cache, joining)
             own = order_sampler(core.samples, kind, self.seed, ranks, pad, self._iteration)
         self._core = core
         # Whether C++ gathers rows.
         self._rows = isinstance(core, ListCore) and isinstance(core.maker, RowMaker)
         self._changes = Changes()
         self._watch(chosen, transform, copied=workers == "process")
-        self._give_back = weakref.finalize(self, give_back)
         if self._feed is not None:
             self._feed.name_of = core.name_of
         self._lists = ReadingLists(
@@ -686,7 +684,6 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 self._ended = True
                 self._delivery.close()
                 self._log.close()
-                self._give_back()
         finally:
             self._lock.release()
 

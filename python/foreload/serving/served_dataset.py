@@ -179,7 +179,7 @@ def open_dataset(
         "given_lists": True,
         "skip_bad_samples": False,
     }
-    server = Server(*open_engine(settings, ranks, cache, joining=None))
+    server = Server(open_engine(settings, ranks, cache, joining=None))
     served = ServedDataset(
         server,
         OneSample(

@@ -33,6 +33,7 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   loader->endless_ = opened.parts.policy.endless;
   loader->index_ = opened.parts.index;
   loader->plan_ = opened.parts.plan;
+  loader->loan_ = std::move(opened.loan);
   loader->shared_ = std::move(opened.shared);
   loader->stats_ = std::move(opened.stats);
   loader->engine_ = std::make_unique<Engine>(std::move(opened.parts));
@@ -153,6 +154,14 @@ Result<void> Loader::give_list(std::vector<uint64_t> samples, std::vector<uint64
                          ? nullptr
                          : std::make_shared<const std::vector<uint64_t>>(std::move(batch_ends)));
   return {};
+}
+
+Result<std::shared_ptr<Ticket>> Loader::fetch(std::vector<uint64_t> samples, bool as_bytes) {
+  for (const uint64_t sample : samples)
+    if (sample >= index_->samples())
+      return fail(ErrorKind::invalid, fmt::format("there is no sample {}: the data set has {}",
+                                                  sample, index_->samples()));
+  return engine_->fetch(std::move(samples), as_bytes);
 }
 
 void Loader::seek(uint64_t epoch, uint64_t start) {
