@@ -69,7 +69,9 @@ class Cache:
             if self._core is None:
                 self._local = ranks.local
                 disks = [(folder, bytes // ranks.local) for folder, bytes in self.disks]
-                self._core = _core.Cache(self.memory // ranks.local, disks, self._why, member_of(ranks))
+                self._core = _core.Cache(
+                    self.memory // ranks.local, disks, self._why, member_of(ranks)
+                )
             return self._core
 
     def __repr__(self) -> str:
