@@ -112,6 +112,16 @@ TEST_F(CacheTest, BlobsOnADiskAreFoundAgain) {
   EXPECT_EQ(cache->left().disks[0].bytes, 8 * kMiB - 3);
 }
 
+// Another cache can use the folder once nobody borrows from this one, and finds what is there.
+TEST_F(CacheTest, DisksAreFreeOnceAllIsGivenBack) {
+  const auto first = with_disk();
+  auto loan = *first->borrow({});
+  ASSERT_TRUE(write(*first, "state", "kept"));
+  loan.reset();
+  const auto second = with_disk();
+  EXPECT_EQ(read(*second, "state"), "kept");
+}
+
 TEST_F(CacheTest, BlobsTakeRoomThatNobodyHasBorrowed) {
   const auto cache = Cache::make({kMiB, {}});
   const auto loan = *cache->borrow({kMiB / 2, {}});

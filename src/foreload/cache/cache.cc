@@ -41,7 +41,8 @@ Cache::Cache(CacheBudgets budgets) : budgets_(std::move(budgets)) {
   memory_.budget = budgets_.memory;
   for (DiskBudget& disk : budgets_.disks) {
     disk.number = disks_.size();
-    disks_.emplace_back().budget = disk.bytes;
+    Room& room = disks_.emplace_back();
+    room.given = room.budget = disk.bytes;
   }
 }
 
@@ -81,9 +82,17 @@ Result<std::unique_ptr<Cache::Loan>> Cache::borrow(const CacheBudgets& wanted) {
 
 Cache::Loan::~Loan() {
   const std::lock_guard lock(of_->mutex_);
-  --of_->loans_;
   of_->memory_.lent -= memory_;
   for (size_t i = 0; i < disks_.size(); ++i) of_->disks_[i].lent -= disks_[i];
+  if (--of_->loans_ == 0) of_->close_disks();
+}
+
+void Cache::close_disks() {
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    disks_[i].keeper.reset();
+    disks_[i].tier.reset();
+    disks_[i].budget = budgets_.disks[i].bytes = disks_[i].given;
+  }
 }
 
 Result<void> Cache::open_memory(MemoryCopies::Settings like) {
@@ -113,7 +122,7 @@ Result<void> Cache::open_disk(size_t number, DiskSettings how, DiskSharing* shar
   FORELOAD_TRY(room.tier, foreload::open_disk(std::move(how), &found));
   if (room.tier) {
     budget.bytes = room.budget = found.budget;
-    if (Blobs::any_on(*room.tier)) room.keeper = std::make_unique<Blobs>(room.tier);
+    if (Blobs::any_on(*room.tier)) room.keeper = std::make_shared<Blobs>(room.tier);
   }
   if (sharing != nullptr) *sharing = std::move(found);
   return {};
@@ -125,18 +134,19 @@ Result<std::shared_ptr<Tier>> Cache::disk(size_t number, DiskSettings how, DiskS
   return disks_[number].tier;
 }
 
-// Rooms stay where they are for the cache's life, and so do keepers once they are there.
-Result<std::vector<Cache::Room*>> Cache::all_tiers() {
+Result<std::vector<Cache::BlobRoom>> Cache::all_tiers() {
   const std::lock_guard lock(mutex_);
-  std::vector<Room*> all;
+  std::vector<BlobRoom> all;
+  const auto add = [&all](Room& room) {
+    if (!room.keeper) room.keeper = std::make_shared<Blobs>(room.tier);
+    all.emplace_back(&room, room.keeper);
+  };
   for (size_t i = 0; i < disks_.size(); ++i) {
     FORELOAD_CHECK(open_disk(i, {}, nullptr));
-    if (disks_[i].tier) all.push_back(&disks_[i]);
+    if (disks_[i].tier) add(disks_[i]);
   }
   FORELOAD_CHECK(open_memory({}));
-  all.push_back(&memory_);
-  for (Room* room : all)
-    if (!room->keeper) room->keeper = std::make_unique<Blobs>(room->tier);
+  add(memory_);
   return all;
 }
 
@@ -145,14 +155,14 @@ std::unique_ptr<Sink> Cache::open_blob(std::string name) {
 }
 
 Result<void> Cache::put_blob(const std::string& name, std::span<const std::byte> bytes) {
-  FORELOAD_TRY(const std::vector<Room*> tiers, all_tiers());
+  FORELOAD_TRY(const std::vector<BlobRoom> tiers, all_tiers());
   const auto fits = [&](const Room* room) {
     const std::lock_guard lock(mutex_);
     return bytes.size() <= room->left();
   };
-  for (Room* room : tiers) room->keeper->drop(name);
-  for (Room* room : tiers)
-    if (fits(room) && room->keeper->put(name, bytes)) return {};
+  for (const auto& [room, keeper] : tiers) keeper->drop(name);
+  for (const auto& [room, keeper] : tiers)
+    if (fits(room) && keeper->put(name, bytes)) return {};
   return fail(ErrorKind::unreadable,
               fmt::format("cannot keep the blob {}: no disk or memory of the cache has {} left; "
                           "give the cache more, or close a loader that uses it",
@@ -160,9 +170,9 @@ Result<void> Cache::put_blob(const std::string& name, std::span<const std::byte>
 }
 
 Result<std::optional<std::vector<std::byte>>> Cache::read_blob(std::string_view name) {
-  FORELOAD_TRY(const std::vector<Room*> tiers, all_tiers());
-  for (Room* room : tiers)
-    if (auto bytes = room->keeper->get(name)) return bytes;
+  FORELOAD_TRY(const std::vector<BlobRoom> tiers, all_tiers());
+  for (const auto& [room, keeper] : tiers)
+    if (auto bytes = keeper->get(name)) return bytes;
   return std::nullopt;
 }
 

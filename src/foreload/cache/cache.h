@@ -6,8 +6,9 @@
 // put, since copies are keyed by content: training and validation over the same files read them
 // once. Blobs, such as checkpoints, are kept beside samples.
 //
-// A tier is opened when it is first asked for, by somebody who knows what it will hold. Any thread
-// may call anything.
+// A tier is opened when it is first asked for, by somebody who knows what it will hold. Disks are
+// closed when the last loan is given back, so that their folders are free for other processes; what
+// is on them is found again. Any thread may call anything.
 #pragma once
 
 #include <cstddef>
@@ -99,23 +100,26 @@ class Cache : public std::enable_shared_from_this<Cache> {
   Result<std::optional<std::vector<std::byte>>> read_blob(std::string_view name);
 
  private:
-  struct Room {  // taken of one tier
-    uint64_t budget = 0;
+  struct Room {           // taken of one tier
+    uint64_t given = 0;   // bytes, by the user
+    uint64_t budget = 0;  // what others who use the folder leave of that
     uint64_t lent = 0;
     uint64_t blobs() const { return keeper ? keeper->bytes() : 0; }
     uint64_t left() const { return budget - std::min(budget, lent + blobs()); }
     std::shared_ptr<Tier> tier = nullptr;     // null: not opened yet
-    std::unique_ptr<Blobs> keeper = nullptr;  // null: no blob was asked for or found
+    std::shared_ptr<Blobs> keeper = nullptr;  // null: no blob was asked for or found
   };
   class BlobSink;
 
   explicit Cache(CacheBudgets budgets);
   // For blobs: disks first, then memory; opens those that are not open.
-  Result<std::vector<Room*>> all_tiers();
+  using BlobRoom = std::pair<const Room*, std::shared_ptr<Blobs>>;
+  Result<std::vector<BlobRoom>> all_tiers();
   Result<void> put_blob(const std::string& name, std::span<const std::byte> bytes);
   // REQUIRES for the rest: mutex_ is held.
   Result<void> open_memory(MemoryCopies::Settings like);
   Result<void> open_disk(size_t number, DiskSettings how, DiskSharing* sharing);
+  void close_disks();
 
   const std::shared_ptr<Operations> disk_operations_ = std::make_shared<Operations>();
   mutable std::mutex mutex_;  // guards the rest
