@@ -42,6 +42,8 @@ TEST_F(SharedCache, WhatOneHasReadTheOtherFinds) {
     const auto first = open(on(cache));
     const auto second = open(asked_only(cache));
     run_all(*first, 2);
+    // What it has read is on its way to the disk until it was written.
+    while (first->stats().engine.kept_bytes.back() < total()) std::this_thread::yield();
     fetch_all(*second);
     EXPECT_EQ(first->stats().engine.source_bytes, total());
     EXPECT_EQ(second->stats().engine.source_bytes, 0u);
