@@ -83,8 +83,10 @@ Engine::Engine(EngineParts parts)
     if (tier < parts_.keep.size()) lender.keep(lent_[tier].borrower, parts_.keep[tier]);
   }
   parts_.keep.clear();
-  if (parts_.lent_to_others)
-    for (const Held& copy : parts_.held) others_.insert(copy.sample);
+  // What the plan has no room for is found when it is needed.
+  for (const Held& copy : parts_.held)
+    if (parts_.lent_to_others && parts_.plan->placement().owner(copy.sample).tier == copy.tier)
+      others_.insert(copy.sample);
   update_stats();
   thread_ = start_own_thread("foreload-loop", [this] { loop(); });
 }
