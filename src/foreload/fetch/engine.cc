@@ -84,9 +84,11 @@ Engine::Engine(EngineParts parts)
   }
   parts_.keep.clear();
   // What the plan has no room for is found when it is needed.
-  for (const Held& copy : parts_.held)
-    if (parts_.lent_to_others && parts_.plan->placement().owner(copy.sample).tier == copy.tier)
+  for (const Held& copy : parts_.held) {
+    const Owner owner = parts_.plan->placement().owner(copy.sample);
+    if (parts_.lent_to_others && owner.rank == parts_.policy.rank && owner.tier == copy.tier)
       others_.insert(copy.sample);
+  }
   update_stats();
   thread_ = start_own_thread("foreload-loop", [this] { loop(); });
 }
