@@ -76,6 +76,7 @@ void register_settings(py::module_& module);
 void register_sizes(py::module_& module);
 void register_plan(py::module_& module);
 void register_transform(py::module_& module);
+void register_cache(py::module_& module);
 void register_loader(py::module_& module);
 void register_gpu(py::module_& module);
 void register_meeting(py::module_& module);

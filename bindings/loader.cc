@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
 
+#include "cache.h"
 #include "calls.h"
 #include "endings.h"
 #include "pixels.h"
@@ -98,6 +100,39 @@ struct EndLoader {
   }
 };
 
+std::vector<int64_t> labels_of(const DatasetIndex& index, const std::vector<uint64_t>& samples) {
+  std::vector<int64_t> labels;
+  labels.reserve(samples.size());
+  for (const uint64_t sample : samples) labels.push_back(index.label(sample));
+  return labels;
+}
+
+std::vector<uint64_t> vector_of(const Integers& array) {
+  return {array.data(), array.data() + array.size()};
+}
+
+// Samples that somebody fetches.
+struct FetchTicket {
+  std::shared_ptr<Ticket> ticket;
+  std::shared_ptr<const DatasetIndex> index;
+  std::shared_ptr<TensorMemory> tensors;
+
+  // The samples, and by place why some cannot be had. Signals are seen while it waits.
+  std::pair<LoaderBatch, std::map<uint32_t, std::string>> take() const {
+    const Fetched fetched = compute([this](SignalWatch& watch) -> Result<Fetched> {
+      while (!ticket->wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)))
+        if (!watch.proceed()) return fail(ErrorKind::cancelled, "interrupted");
+      if (!ticket->answer()) return fail(ErrorKind::invalid, ticket->answer().error().message);
+      return *ticket->answer();
+    });
+    std::map<uint32_t, std::string> errors;
+    for (const auto& [place, error] : fetched.errors) errors[place] = error.message;
+    return {
+        {std::make_shared<Batch>(fetched.batch), labels_of(*index, fetched.batch.samples), tensors},
+        std::move(errors)};
+  }
+};
+
 // The loader of one process. Any thread may close it: a call that is going on in another one keeps
 // what it uses until it is over, and next() ends soon.
 class LoaderCore {
@@ -137,17 +172,21 @@ class LoaderCore {
       throw py::error_already_set();
     }
     if (!batch) return std::nullopt;
-    LoaderBatch result{std::make_shared<Batch>(std::move(*batch)), {}, tensors_};
-    result.labels.reserve(result.batch->samples.size());
-    for (const uint64_t sample : result.batch->samples)
-      result.labels.push_back(from->index().label(sample));
-    return result;
+    std::vector<int64_t> labels = labels_of(from->index(), batch->samples);
+    return LoaderBatch{std::make_shared<Batch>(std::move(*batch)), std::move(labels), tensors_};
+  }
+
+  // Not with the GIL: see without_gil().
+  FetchTicket fetch(const Integers& samples, bool as_bytes) const {
+    const std::shared_ptr<Loader> from = loader();
+    auto ticket = [&, list = vector_of(samples)]() mutable {
+      py::gil_scoped_release release;
+      return from->fetch(std::move(list), as_bytes);
+    }();
+    return {python::take(std::move(ticket)), from->shared_index(), tensors_};
   }
 
   void give_list(const Integers& samples, const Integers& batch_ends) {
-    const auto vector_of = [](const Integers& array) {
-      return std::vector<uint64_t>(array.data(), array.data() + array.size());
-    };
     take(loader()->give_list(vector_of(samples), vector_of(batch_ends)));
   }
 
@@ -188,9 +227,11 @@ Result<std::unique_ptr<Loader>> in_time(Result<std::unique_ptr<Loader>> opened) 
 std::unique_ptr<LoaderCore> open_loader(LoaderSettings settings,
                                         const std::shared_ptr<Transform>& transform,
                                         const std::optional<py::function>& make_tensor,
+                                        const CacheCore* cache,
                                         const std::shared_ptr<Meeting>& meeting,
                                         uint64_t meeting_number, const py::kwargs& more) {
   fill(settings, more);
+  if (cache != nullptr) settings.cache = cache->cache();
   settings.transform = transform;
   std::shared_ptr<TensorMemory> tensors;
   if (make_tensor) {
@@ -240,12 +281,16 @@ void register_loader(py::module_& module) {
     endings().wait();
   });
   register_batch(module);
+  py::class_<FetchTicket>(module, "FetchTicket")
+      .def("take", &FetchTicket::take)
+      .def("cancel", [](FetchTicket& fetch) { fetch.ticket->cancel(); });
   py::class_<LoaderCore>(module, "LoaderCore")
       .def("next", &LoaderCore::next, py::arg("seconds") = std::nullopt)
       .def("seek",
            without_gil<uint64_t, uint64_t>(
                [](Loader& loader, uint64_t epoch, uint64_t start) { loader.seek(epoch, start); }))
       .def("give_list", &LoaderCore::give_list, py::arg("samples"), py::arg("batch_ends"))
+      .def("fetch", &LoaderCore::fetch, py::arg("samples"), py::arg("as_bytes") = false)
       .def("batches_in",
            [](LoaderCore& core, uint64_t epoch) { return core.loader()->batches_in(epoch); })
       .def("close", &LoaderCore::close)
@@ -296,7 +341,8 @@ void register_loader(py::module_& module) {
            without_gil<>([](Loader& loader) { return to_json(loader.stats().figures); }));
   module.def("open_loader", &open_loader, py::arg("settings"), py::kw_only(),
              py::arg("transform") = nullptr, py::arg("make_tensor") = std::nullopt,
-             py::arg("meeting") = nullptr, py::arg("meeting_number") = 0);
+             py::arg("cache") = nullptr, py::arg("meeting") = nullptr,
+             py::arg("meeting_number") = 0);
 }
 
 }  // namespace foreload::python

@@ -96,6 +96,7 @@ PYBIND11_MODULE(_core, module) {
   register_rows(module);
   register_mapped_file(module);
   register_run_record(module);
+  register_cache(module);
   register_loader(module);
   register_gpu(module);
   register_verdict(module);

@@ -201,15 +201,6 @@ const Setting* found(std::string_view name) {
   return nullptr;
 }
 
-// Why budgets are as large as they are where "auto" was given, by folder; memory has the empty one.
-py::dict reasons(const LoaderSettings& settings) {
-  py::dict why;
-  if (!settings.memory_why.empty()) why[""] = settings.memory_why;
-  for (const DiskBudget& disk : settings.disks)
-    if (!disk.why.empty()) why[text_of(disk.folder.native())] = disk.why;
-  return why;
-}
-
 using Ranges = std::vector<std::vector<std::tuple<uint64_t, uint64_t, std::optional<uint64_t>>>>;
 
 // The files of the data set, and the ranges of them that samples are made of.
@@ -255,22 +246,6 @@ void register_settings(py::module_& module) {
             settings.lanes = lanes;
           },
           py::arg("lane"), py::arg("lanes"))
-      .def(
-          "lend",
-          [](LoaderSettings& settings, uint64_t memory,
-             const std::vector<std::pair<Path, uint64_t>>& disks, const py::dict& why) {
-            const auto reason = [&why](const py::object& folder) {
-              return why.contains(folder) ? why[folder].cast<std::string>() : std::string();
-            };
-            settings.per_rank = true;
-            settings.memory = memory;
-            settings.memory_why = reason(py::str(""));
-            settings.disks.clear();
-            for (const auto& [folder, bytes] : disks)
-              settings.disks.push_back({folder, bytes, reason(text_of(folder.native()))});
-          },
-          py::arg("memory"), py::arg("disks"), py::arg("why"))
-      .def_property_readonly("budgets_why", &reasons)
       .def_property_readonly("recorded_json", &recorded_json)
       .def("__getattr__", [](const LoaderSettings& settings, const std::string& name) {
         const Setting* setting = found(name);

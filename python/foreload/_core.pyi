@@ -288,6 +288,27 @@ class RunRecord:
     @property
     def text(self) -> str: ...
 
+class Cache:
+    """Memory and disks of this process, for several engines."""
+
+    def __init__(self, budgets: Settings, member: int, members: int) -> None: ...
+    @property
+    def memory_left(self) -> int: ...
+    @property
+    def disks_left(self) -> list[int]: ...
+    def write_blob(self, name: str, data: bytes | bytearray | memoryview) -> None: ...
+    def read_blob(self, name: str) -> bytes | None: ...
+
+class FetchTicket:
+    """Samples that were asked for out of order; whoever lets go of it does not want them any more.
+
+    `take` waits for them and also says by place why some cannot be had. ValueError: cancelled, or
+    the engine was closed before.
+    """
+
+    def take(self) -> tuple[LoaderBatch, dict[int, str]]: ...
+    def cancel(self) -> None: ...
+
 class LoaderCore:
     """The engine behind foreload.DataLoader."""
 
@@ -296,6 +317,7 @@ class LoaderCore:
     def give_list(
         self, samples: npt.NDArray[np.int64], batch_ends: npt.NDArray[np.int64]
     ) -> None: ...
+    def fetch(self, samples: npt.NDArray[np.int64], as_bytes: bool = False) -> FetchTicket: ...
     def batches_in(self, epoch: int) -> int: ...
     def close(self) -> None: ...
     @property
@@ -326,13 +348,8 @@ class Settings:
         """Change some."""
     def set_files(self, files: list[str], ranges: list[list[tuple[int, int, int | None]]]) -> None:
         """The files of the data set, and what of them samples are made of."""
-    def lend(self, memory: int, disks: list[tuple[str, int]], why: dict[str, str]) -> None:
-        """Budgets of this rank, out of a cache."""
     def share_folders(self, lane: int, lanes: int) -> None:
         """Which part of the folders of disk caches is its own; budgets are cut to what it needs."""
-    @property
-    def budgets_why(self) -> dict[str, str]:
-        """Why budgets are so large where "auto" was given, by folder; memory has the empty one."""
     @property
     def recorded_json(self) -> str:
         """What the header of a run file says of them."""
@@ -344,6 +361,7 @@ def open_loader(
     *,
     transform: CompiledTransform | None = None,
     make_tensor: Callable[[int], Any] | None = None,
+    cache: Cache | None = None,
     meeting: Meeting | None = None,
     meeting_number: int = 0,
     **more: Any,

@@ -265,10 +265,11 @@ class SilentDisk final : public Tier {
  public:
   std::string_view kind() const override { return "disk"; }
   uint64_t capacity(uint64_t) const override { return 0; }
-  Borrower lend(Answered) override { return 1; }
+  Borrower lend(Answered, Run) override { return 1; }
   void give_back(Borrower) override {}
   std::vector<FoundCopy> found() const override { return {}; }
   void keep(Borrower, const Wanted&) override {}
+  void want(Borrower, const CopyKey&) override {}
   void submit(Borrower, std::span<Get> gets, Traffic) override {
     gets_.insert(gets_.end(), gets.begin(), gets.end());
   }

@@ -100,6 +100,7 @@ class World : private Driver {
   std::vector<action::Decode> decoding_;
   std::map<uint64_t, action::OpenBatch> open_;  // also those that were delivered
   std::vector<uint64_t> delivered_;
+  std::vector<uint64_t> fetched_;
   uint64_t consumed_ = 0;
   std::vector<std::vector<uint64_t>> lists_;  // by epoch: samples delivered, in order
   std::map<uint64_t, uint64_t> source_reads_;
@@ -171,6 +172,7 @@ class World : private Driver {
     lost_.push_back(a.tier);
   }
   void carry(action::Deliver& a) override {
+    if (is_fetch(a.batch)) return fetched_.push_back(a.batch);
     EXPECT_TRUE(delivered_.empty() || a.batch > delivered_.back());
     delivered_.push_back(a.batch);
     const action::OpenBatch& batch = open_.at(a.batch);

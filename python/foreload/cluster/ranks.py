@@ -24,6 +24,14 @@ class Ranks:
     local_rank: int = 0
 
 
+def member_of(ranks: Ranks) -> tuple[int, int]:
+    """Which part of a disk cache's folder is this process's, and of how many. Ranks on a machine
+    whose engines do not count as ranks keep apart there."""
+    if ranks.count >= ranks.local:
+        return ranks.rank, ranks.count
+    return ranks.local_rank, ranks.local
+
+
 def _from_environment(environment: Mapping[str, str]) -> Ranks:
     rank, count, local_rank, local, found = _core.ranks_from_environment(dict(environment))
     return Ranks(rank, count, local, found or "nobody", local_rank)

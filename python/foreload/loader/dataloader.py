@@ -300,7 +300,6 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             threads=self.num_workers if work.compiled is not None else 0,
         )
         self._recorded: dict[str, Any] = json.loads(self._settings.recorded_json)
-        give_back: Callable[[], object] = bool
         if samples.blobs is not None or samples.makes_itself:
             own = order_sampler(samples.count or 0, order, self.seed, ranks, pad, self._iteration)
             self._core = core_of(
@@ -322,7 +321,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         else:
             if order.given:
                 self._settings.set(epochs=None)
-            self._core, give_back = open_engine(
+            self._core = open_engine(
                 self._settings,
                 ranks,
                 given["cache"],
@@ -332,7 +331,6 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             )
             count = self._core.samples
             own = order_sampler(count, order, self.seed, ranks, pad, self._iteration)
-        self._give_back = weakref.finalize(self, give_back)
         return own
 
     def _pinned_memory(self, work: Work) -> Callable[[int], Any] | None:
@@ -716,7 +714,6 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 self._ended = True
                 self._delivery.close()
                 self._log.close()
-                self._give_back()
         finally:
             self._lock.release()
 

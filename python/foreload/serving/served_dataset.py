@@ -164,7 +164,7 @@ def open_dataset(
     ranks = Ranks(0, 1, found.local, found.found, found.local_rank)
     opened = engine_settings(samples, ranks, cache, settings)
     opened.set(batch_size=1, order=_core.OrderSettings("torch").as_given())
-    server = Server(*open_engine(opened, ranks, cache, joins=False))
+    server = Server(open_engine(opened, ranks, cache, joins=False))
     served = ServedDataset(
         server,
         OneSample(

@@ -296,15 +296,31 @@ Run add_read(CLI::App& app) {
                    ->required());
   LoaderSettings defaults = usual_settings();
   defaults.epochs = 1;
-  const auto given = std::make_shared<SettingOptions>(
-      *verb,
-      std::vector<std::string_view>{
-          "extensions",       "index",     "revalidate",   "epochs",       "batch_size",
-          "drop_last",        "seed",      "order",        "memory",       "disk",
-          "per_rank",         "staging",   "on_error",     "deadline",     "io",
-          "profile",          "transport", "join_timeout", "peer_timeout", "source_bandwidth",
-          "source_latency_ms"},
-      std::move(defaults));
+  const auto given =
+      std::make_shared<SettingOptions>(*verb,
+                                       std::vector<std::string_view>{"extensions",
+                                                                     "index",
+                                                                     "revalidate",
+                                                                     "epochs",
+                                                                     "batch_size",
+                                                                     "drop_last",
+                                                                     "seed",
+                                                                     "order",
+                                                                     "memory",
+                                                                     "disk",
+                                                                     "disk_kind",
+                                                                     "per_rank",
+                                                                     "staging",
+                                                                     "on_error",
+                                                                     "deadline",
+                                                                     "io",
+                                                                     "profile",
+                                                                     "transport",
+                                                                     "join_timeout",
+                                                                     "peer_timeout",
+                                                                     "source_bandwidth",
+                                                                     "source_latency_ms"},
+                                       std::move(defaults));
   verb->add_option("--step-ms", options->step_ms, "time the loop computes per batch (0)");
   verb->add_flag("--in-step", options->in_step,
                  "after each batch, wait until all ranks have had theirs");

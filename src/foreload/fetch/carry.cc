@@ -21,6 +21,9 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kNeighbourReadsPerJob = 16;
 
 const char* remedy_for(const action::Fail& fail) {
+  if (is_fetch(fail.place.batch))
+    return fail.end == ReadEnd::changed ? "List the data set again (revalidate)."
+                                        : "Check the file and its mount.";
   if (fail.skipping) {
     return "All samples of its batch are bad, so that none can take its place: remove them, or "
            "take larger batches.";
@@ -49,34 +52,42 @@ void Engine::carry(action::OpenBatch& a) {
   std::vector<uint64_t> sizes;
   sizes.reserve(a.samples.size());
   for (const uint64_t sample : a.samples) sizes.push_back(parts_.plan->sizes()[sample]);
-  if (!next_to_publish_) next_to_publish_ = a.batch;
+  if (!next_to_publish_ && !is_fetch(a.batch)) next_to_publish_ = a.batch;
   OpenBatch& batch = open_[a.batch];
   batch.epoch = a.epoch;
   batch.first = a.first;
   batch.sharding = a.sharding;
   batch.last_of_epoch = a.last_of_epoch;
+  batch.as_bytes = a.as_bytes || !parts_.transform;
   batch.samples = std::move(a.samples);
   batch.from.assign(sizes.size(), From::source);
   batch.tainted.assign(sizes.size(), false);
   batch.ranges.resize(sizes.size());
   auto slot = parts_.staging->take(sizes);
   if (!slot) {
-    failures_.emplace(a.batch, slot.error());
+    for (uint32_t i = 0; i < sizes.size(); ++i) fail_place({a.batch, i}, slot.error());
     return;
   }
   batch.slot = std::move(*slot);
   for (size_t i = 0; i < sizes.size(); ++i) batch.ranges[i] = batch.slot->range(i);
-  if (!parts_.transform) return;
-  if (!parts_.transform->form().fixed()) {
-    batch.apart.resize(sizes.size());
-    return;
-  }
-  const uint64_t bytes = sizes.size() * parts_.transform->form().bytes();
+  if (!batch.as_bytes) open_decoded(a.batch, batch);
+}
+
+void Engine::open_decoded(uint64_t number, OpenBatch& batch) {
+  if (!parts_.transform->form().fixed()) return batch.apart.resize(batch.samples.size());
+  const uint64_t bytes = batch.samples.size() * parts_.transform->form().bytes();
   auto decoded = parts_.decoded->take(std::span(&bytes, 1));
   if (decoded)
     batch.decoded = std::move(*decoded);
   else
-    failures_.emplace(a.batch, decoded.error());
+    for (uint32_t i = 0; i < batch.samples.size(); ++i) fail_place({number, i}, decoded.error());
+}
+
+void Engine::fail_place(BatchPlace place, Error error) {
+  if (is_fetch(place.batch))
+    open_.at(place.batch).errors.emplace(place.index, std::move(error));
+  else
+    failures_.emplace(place.batch, std::move(error));
 }
 
 std::shared_ptr<const void> Engine::OpenBatch::keeper_of(uint32_t index) const {
@@ -95,7 +106,22 @@ bool Engine::spill(OpenBatch& batch, uint32_t index, uint64_t size) {
   return true;
 }
 
+std::optional<uint32_t> Engine::put_by_others(uint64_t sample) {
+  // Once in a row: what is found and cannot be read is the source's.
+  if (!parts_.lent_to_others || others_.erase(sample) > 0) return std::nullopt;
+  if (parts_.peers && parts_.plan->placement().owner(sample).rank != parts_.policy.rank)
+    return std::nullopt;
+  for (uint32_t tier = 0; tier < lent_.size(); ++tier) {
+    if (lent_[tier].lost || !parts_.tiers[tier]->holds(key_of(sample))) continue;
+    others_.insert(sample);
+    return tier;
+  }
+  return std::nullopt;
+}
+
 void Engine::carry(action::Read& a) {
+  if (a.from.kind == Origin::Kind::source && !a.hedge)
+    if (const auto tier = put_by_others(a.sample)) return tell(event::Found{a.request, *tier});
   Pending& pending = pending_[a.request];
   pending.sample = a.sample;
   pending.place = a.place;
@@ -214,8 +240,10 @@ std::span<std::byte> Engine::decoded_place(OpenBatch& batch, uint32_t index) con
 
 void Engine::carry(action::Decode& a) {
   OpenBatch& batch = open_.at(a.place.batch);
-  const SampleKey key{parts_.transform_seed, batch.epoch,
-                      batch.sharding.position(parts_.policy.rank, batch.first + a.place.index)};
+  SampleKey key{parts_.transform_seed, 0, a.sample};
+  if (!is_fetch(a.place.batch))
+    key = {parts_.transform_seed, batch.epoch,
+           batch.sharding.position(parts_.policy.rank, batch.first + a.place.index)};
   const bool fixed = parts_.transform->form().fixed();
   if (fixed && !batch.decoded) return tell(event::Decoded{a.place, false});  // failed already
   const auto into = fixed ? decoded_place(batch, a.place.index) : std::span<std::byte>();
@@ -298,9 +326,8 @@ void Engine::carry(action::Copy& a) {
   if (!target.slot) return;
   if (target.ranges[a.to.index].size() != bytes.size() || target.tainted[a.to.index]) {
     if (!spill(target, a.to.index, bytes.size())) {
-      failures_.emplace(a.to.batch,
-                        Error{ErrorKind::unreadable,
-                              "out of memory for a batch. Use a smaller batch or look-ahead."});
+      fail_place(a.to, Error{ErrorKind::unreadable,
+                             "out of memory for a batch. Use a smaller batch or look-ahead."});
       return;
     }
   }
@@ -336,7 +363,32 @@ void Engine::carry(action::LoseTier& a) {
 void Engine::carry(action::Deliver& a) {
   OpenBatch open = std::move(open_.at(a.batch));
   open_.erase(a.batch);
+  if (is_fetch(a.batch)) return answer_fetch(a.batch, std::move(open));
   if (failures_.contains(a.batch)) return;
+  publish(a.batch, finish(std::move(open)));
+  next_to_publish_ = a.batch + 1;
+}
+
+void Engine::answer_fetch(uint64_t number, OpenBatch open) {
+  Fetched fetched;
+  fetched.errors = open.errors;
+  fetched.batch = finish(std::move(open));
+  for (const auto& [place, error] : fetched.errors)
+    if (!fetched.batch.bytes.empty()) fetched.batch.bytes[place] = {};
+  std::shared_ptr<Ticket> ticket;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = tickets_.find(number);
+    if (found == tickets_.end()) return;
+    ticket = found->second.lock();
+    tickets_.erase(found);
+    stats_.fetched_samples += fetched.batch.samples.size() - fetched.errors.size();
+    for (const uint64_t bytes : fetched.batch.from_bytes) stats_.fetched_bytes += bytes;
+  }
+  if (ticket) ticket->set(std::move(fetched));
+}
+
+Batch Engine::finish(OpenBatch open) const {
   Batch batch;
   batch.epoch = open.epoch;
   batch.first = open.first;
@@ -344,10 +396,11 @@ void Engine::carry(action::Deliver& a) {
   batch.samples = std::move(open.samples);
   batch.skipped = std::move(open.skipped);
   for (size_t i = 0; i < open.ranges.size(); ++i) {
+    if (open.errors.contains(static_cast<uint32_t>(i))) continue;
     batch.from_bytes[static_cast<size_t>(open.from[i])] += open.ranges[i].size();
     ++batch.from_samples[static_cast<size_t>(open.from[i])];
   }
-  if (parts_.transform) {
+  if (!open.as_bytes) {
     batch.form = parts_.transform->form();
     batch.apart = std::move(open.apart);
     if (open.decoded) {
@@ -359,8 +412,7 @@ void Engine::carry(action::Deliver& a) {
     batch.memory.push_back(std::move(open.slot));
     for (auto& spilled : open.spilled) batch.memory.push_back(std::move(spilled));
   }
-  publish(a.batch, std::move(batch));
-  next_to_publish_ = a.batch + 1;
+  return batch;
 }
 
 void Engine::carry(action::Fail& a) {
@@ -378,7 +430,7 @@ void Engine::carry(action::Fail& a) {
         a.tries == 1 ? "try" : "tries", std::chrono::duration<double>(a.since_first_try).count(),
         remedy_for(a));
   }
-  failures_.emplace(a.place.batch, Error{ErrorKind::unreadable, std::move(message)});
+  fail_place(a.place, Error{ErrorKind::unreadable, std::move(message)});
 }
 
 void Engine::carry(action::Skip& a) {

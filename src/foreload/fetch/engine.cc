@@ -68,12 +68,26 @@ Engine::Engine(EngineParts parts)
     const auto answered = [inbox = parts_.inbox, tier](std::span<const TierAnswer> answers) {
       inbox->post(message::TierAnswered{tier, {answers.begin(), answers.end()}});
     };
+    const auto run = [hands = parts_.hands.get()](Traffic traffic, std::function<void()> job) {
+      if (traffic == Traffic::peer)
+        hands->serve(std::move(job));
+      else
+        hands->copy(std::move(job));
+    };
     Tier& lender = *parts_.tiers[tier];
-    lent_.push_back(
-        {lender.lend(answered), lender.kind() == "memory" ? From::memory : From::disk, {}, {}});
+    lent_.push_back({lender.lend(answered, run),
+                     lender.kind() == "memory" ? From::memory : From::disk,
+                     {},
+                     {}});
     if (tier < parts_.keep.size()) lender.keep(lent_[tier].borrower, parts_.keep[tier]);
   }
   parts_.keep.clear();
+  // What the plan has no room for is found when it is needed.
+  for (const Held& copy : parts_.held) {
+    const Owner owner = parts_.plan->placement().owner(copy.sample);
+    if (parts_.lent_to_others && owner.rank == parts_.policy.rank && owner.tier == copy.tier)
+      others_.insert(copy.sample);
+  }
   update_stats();
   thread_ = start_own_thread("foreload-loop", [this] { loop(); });
 }
@@ -81,6 +95,9 @@ Engine::Engine(EngineParts parts)
 Engine::~Engine() {
   parts_.inbox->post(message::Stop{});
   thread_.join();
+  for (const auto& [number, waiting] : tickets_)
+    if (const auto ticket = waiting.lock())
+      ticket->set(fail(ErrorKind::cancelled, "the loader is closed"));
   if (parts_.peers) parts_.peers->say_goodbye();
   parts_.peers.reset();
   parts_.source.reset();
@@ -150,6 +167,20 @@ void Engine::seek(uint64_t epoch, uint64_t start) {
 
 void Engine::learn(uint64_t epoch, std::shared_ptr<const EpochOrder> order) {
   parts_.inbox->post(Event{event::EpochKnown{epoch, std::move(order)}});
+}
+
+std::shared_ptr<Ticket> Engine::fetch(std::vector<uint64_t> samples, bool as_bytes) {
+  std::unique_lock lock(mutex_);
+  const uint64_t number = next_fetch_++;
+  auto ticket = std::make_shared<Ticket>(number, parts_.inbox);
+  if (samples.empty()) {
+    ticket->set(Fetched{});
+    return ticket;
+  }
+  tickets_[number] = ticket;
+  lock.unlock();
+  parts_.inbox->post(Event{event::Fetch{number, std::move(samples), as_bytes}});
+  return ticket;
 }
 
 EngineStats Engine::stats() const {
@@ -349,6 +380,10 @@ void Engine::handle(Event& event) {
     dropped.swap(ready_);
     ++seeks_done_;
   }
+  if (const auto* forgotten = std::get_if<event::ForgetFetch>(&event)) {
+    const std::lock_guard lock(mutex_);
+    tickets_.erase(forgotten->batch);
+  }
   tell(event);
 }
 
@@ -377,6 +412,7 @@ void Engine::end_read(uint64_t request, ReadEnd end) {
       ++stats_.source_samples;
     } else if (from_tier) {
       ahead_.reset(pending.sample, 0);
+      if (others_.contains(pending.sample)) count_others(pending);
       if (lent_[pending.origin.number].from == From::disk) {
         std::lock_guard lock(mutex_);
         stats_.disk_bytes += parts_.plan->sizes()[pending.sample];
@@ -396,6 +432,17 @@ void Engine::end_read(uint64_t request, ReadEnd end) {
     open_.at(pending.place.batch).tainted[pending.place.index] = true;
   }
   tell(event::ReadEnded{request, end});
+}
+
+void Engine::count_others(const Pending& pending) {
+  const uint32_t tier = pending.origin.number;
+  const Owner owner = parts_.plan->placement().owner(pending.sample);
+  // It shall stay when whoever has put it is gone.
+  if (owner.rank == parts_.policy.rank && owner.tier == tier)
+    parts_.tiers[tier]->want(lent_[tier].borrower, key_of(pending.sample));
+  std::lock_guard lock(mutex_);
+  ++stats_.others_samples;
+  stats_.others_bytes += parts_.plan->sizes()[pending.sample];
 }
 
 bool Engine::lose_tier(uint32_t tier, const std::string& why) {

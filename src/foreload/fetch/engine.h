@@ -4,7 +4,9 @@
 // reads to the source and the tiers, keeps the memory of open batches, and hands finished batches
 // to one consumer, in order.
 //
-// next(), release() and seek() are for one consumer thread; stats() for any.
+// fetch() is random access beside them: any samples, at once, over the same paths.
+//
+// next(), release() and seek() are for one consumer thread; fetch() and stats() for any.
 #pragma once
 
 #include <array>
@@ -21,15 +23,18 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
 #include "foreload/base/result.h"
 #include "foreload/dataset/index.h"
 #include "foreload/decode/transform.h"
+#include "foreload/fetch/batch.h"
 #include "foreload/fetch/hands.h"
 #include "foreload/fetch/inbox.h"
 #include "foreload/fetch/peer_link.h"
+#include "foreload/fetch/ticket.h"
 #include "foreload/metrics/stage.h"
 #include "foreload/metrics/trace.h"
 #include "foreload/plan/plan.h"
@@ -43,36 +48,13 @@
 
 namespace foreload {
 
-// Where the bytes of a delivered sample came from; same_host: from the memory of another rank on
-// this host. A sample that was read ahead into a tier counts as coming from the source the first
-// time. staging: nothing was read for it; it is a copy of a sample in another place of an open
-// batch.
-enum class From : uint8_t { memory, disk, same_host, peer, source, staging };
-inline constexpr size_t kFroms = 6;
-
-// A finished batch. Whoever holds `memory` keeps the bytes. Where samples are decoded, `decoded`
-// holds them one after another, or `apart` does where their sizes differ, and `bytes` is empty.
-struct Batch {
-  uint64_t epoch = 0;
-  uint64_t first = 0;  // position of its first sample in the rank's list of the epoch
-  bool last_of_epoch = false;
-  std::vector<uint64_t> samples;  // whose bytes these are; a skipped sample shows its substitute
-  std::vector<uint64_t> skipped;
-  std::vector<std::span<const std::byte>> bytes;
-  std::span<std::byte> decoded;
-  OutputForm form;  // of each decoded sample
-  std::vector<Transform::Sample> apart;
-  std::vector<std::shared_ptr<const void>> memory;
-  std::array<uint64_t, kFroms> from_bytes{};
-  std::array<uint64_t, kFroms> from_samples{};
-};
-
 struct EngineParts {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const DatasetIndex> index;
   std::shared_ptr<Inbox> inbox;
   std::unique_ptr<Source> source;            // its answers go to the inbox
   std::vector<std::shared_ptr<Tier>> tiers;  // by number in the plan
+  bool lent_to_others = false;               // who may put what this engine needs
   std::vector<Tier::Wanted> keep;            // of what each tier found; none: everything
   std::shared_ptr<Staging> staging;
   std::shared_ptr<Staging> decoded;            // memory of decoded batches; null: `staging`
@@ -139,8 +121,12 @@ struct EngineStats {
   uint64_t decoded_samples = 0;
   double decode_seconds = 0;  // of all threads together
   std::array<DecodedSizes, kSizeClasses> decoded_sizes{};
-  std::vector<uint64_t> kept_bytes;     // of samples, by tier, now
-  uint64_t tier_overhead = 0;           // bytes of memory that finding them costs
+  std::vector<uint64_t> kept_bytes;  // of samples, by tier, now
+  uint64_t tier_overhead = 0;        // bytes of memory that finding them costs
+  uint64_t fetched_samples = 0;      // by fetch(), delivered
+  uint64_t fetched_bytes = 0;
+  uint64_t others_samples = 0;  // read from copies that other loaders of the cache have put
+  uint64_t others_bytes = 0;
   uint64_t skipped_samples = 0;         // of batches that next() gave
   std::vector<std::string> skipped;     // names of the first hundred
   std::vector<std::string> lost_tiers;  // and why
@@ -168,6 +154,11 @@ class Engine : private Driver {
   // The plan's order has grown by an epoch; see event::EpochKnown.
   void learn(uint64_t epoch, std::shared_ptr<const EpochOrder> order);
 
+  // These samples, in this order, as soon as all are there or known not to come. `as_bytes`: even
+  // if batches are decoded; otherwise random steps draw as in the first epoch, each sample in the
+  // place of its number. REQUIRES: samples that there are.
+  std::shared_ptr<Ticket> fetch(std::vector<uint64_t> samples, bool as_bytes = false);
+
   EngineStats stats() const;
 
  private:
@@ -188,6 +179,8 @@ class Engine : private Driver {
     std::shared_ptr<std::atomic<uint32_t>> decoding = std::make_shared<std::atomic<uint32_t>>(0);
     std::vector<Transform::Sample> apart;       // where sizes differ
     std::map<uint32_t, std::string> undecoded;  // why, by place
+    bool as_bytes = false;
+    std::map<uint32_t, Error> errors;  // of a fetch
 
     // What keeps the memory of a place.
     std::shared_ptr<const void> keeper_of(uint32_t index) const;
@@ -275,14 +268,22 @@ class Engine : private Driver {
              std::shared_ptr<const void> keeper, bool for_peer);
   void read_neighbour(const action::Read& a, std::span<std::byte> into,
                       std::shared_ptr<const void> keeper);
+  // The tier where somebody else has put the sample; nothing if the source is to be read.
+  std::optional<uint32_t> put_by_others(uint64_t sample);
   void read_source(const action::Read& a, Pending& pending, std::byte* into,
                    std::shared_ptr<const void> keeper);
   void end_read(uint64_t request, ReadEnd end);
+  void count_others(const Pending& pending);
   void count_peer_read(const Pending& pending, ReadEnd end);
   const char* track_of(Origin origin) const;
   // Fresh memory for a place, because its own is too small or still written to.
   bool spill(OpenBatch& batch, uint32_t index, uint64_t size);
   std::span<std::byte> decoded_place(OpenBatch& batch, uint32_t index) const;
+  void open_decoded(uint64_t number, OpenBatch& batch);
+  Batch finish(OpenBatch open) const;
+  // A batch cannot be delivered; of a fetch, a place.
+  void fail_place(BatchPlace place, Error error);
+  void answer_fetch(uint64_t number, OpenBatch open);
   void flush_reads();
   bool lose_tier(uint32_t tier, const std::string& why);
   std::string name_of_sample(uint64_t sample) const;
@@ -323,7 +324,8 @@ class Engine : private Driver {
       pushed_;  // by peers, until they are answered
   // Bytes that arrived in this round without a batch, until they are placed.
   std::unordered_map<uint64_t, std::shared_ptr<Slot>> arrived_;
-  SampleBits ahead_;  // samples whose next tier read counts as source
+  SampleBits ahead_;                     // samples whose next tier read counts as source
+  std::unordered_set<uint64_t> others_;  // samples whose copies others have put
   std::unordered_map<uint64_t, std::string> last_error_;  // of samples being retried
   struct NeighbourJob {
     std::vector<std::pair<uint32_t, std::shared_ptr<const MemoryView>>> neighbours;  // in turn
@@ -346,9 +348,11 @@ class Engine : private Driver {
     Result<Batch> batch;
   };
   std::deque<Ready> ready_;
-  uint64_t seeks_ = 0;       // asked for
-  uint64_t seeks_done_ = 0;  // carried out by the loop
-  EngineStats stats_;        // updated by the loop after every round
+  uint64_t seeks_ = 0;                                 // asked for
+  uint64_t seeks_done_ = 0;                            // carried out by the loop
+  EngineStats stats_;                                  // updated by the loop after every round
+  std::map<uint64_t, std::weak_ptr<Ticket>> tickets_;  // of fetches, until they are answered
+  uint64_t next_fetch_ = kFetches;
 
   std::optional<uint64_t> taken_;  // the consumer's: the batch next() gave last
 

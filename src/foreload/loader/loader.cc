@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "foreload/loader/counters.h"
 #include "foreload/loader/figures.h"
 #include "foreload/loader/opening.h"
@@ -32,6 +34,7 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   loader->endless_ = opened.parts.policy.endless;
   loader->index_ = opened.parts.index;
   loader->plan_ = opened.parts.plan;
+  loader->loan_ = std::move(opened.loan);
   loader->shared_ = std::move(opened.shared);
   loader->stats_ = std::move(opened.stats);
   if (GivenOrder* given = loader->plan_->given()) given->seek(loader->epoch_);
@@ -137,6 +140,14 @@ Result<void> Loader::give_list(std::vector<uint64_t> samples, std::vector<uint64
   FORELOAD_TRY(auto given, plan_->given()->give(std::move(samples), std::move(batch_ends)));
   engine_->learn(given.epoch, std::move(given.list));
   return {};
+}
+
+Result<std::shared_ptr<Ticket>> Loader::fetch(std::vector<uint64_t> samples, bool as_bytes) {
+  for (const uint64_t sample : samples)
+    if (sample >= index_->samples())
+      return fail(ErrorKind::invalid, fmt::format("there is no sample {}: the data set has {}",
+                                                  sample, index_->samples()));
+  return engine_->fetch(std::move(samples), as_bytes);
 }
 
 void Loader::seek(uint64_t epoch, uint64_t start) {

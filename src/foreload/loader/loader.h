@@ -4,7 +4,7 @@
 // batches in order, as bytes or decoded. This is the public C++ API; examples/cpp/read.cc shows its
 // use.
 //
-// For one thread, except stats().
+// For one thread, except fetch() and stats().
 #pragma once
 
 #include <chrono>
@@ -20,6 +20,7 @@
 
 #include "foreload/base/progress.h"
 #include "foreload/base/result.h"
+#include "foreload/cache/cache.h"
 #include "foreload/fetch/engine.h"
 #include "foreload/formats/file_list.h"
 #include "foreload/formats/saved_index.h"
@@ -31,18 +32,9 @@
 #include "foreload/metrics/trace.h"
 #include "foreload/plan/plan.h"
 #include "foreload/stores/store.h"
-#include "foreload/tiers/disk.h"
 #include "foreload/verdict/verdict.h"
 
 namespace foreload {
-
-struct DiskBudget {
-  std::filesystem::path folder;
-  uint64_t bytes = 0;
-  std::string why = {};  // it is so large, where not the user said so; see automatic_disk()
-
-  bool operator==(const DiskBudget&) const = default;
-};
 
 struct LoaderSettings {
   std::filesystem::path dataset;        // a path or URI of any format (formats/format.h)
@@ -76,6 +68,9 @@ struct LoaderSettings {
   uint64_t start = 0;  // samples of the first epoch that all ranks have consumed already
   Batching batching{64, false};
 
+  // Where samples are kept, shared with other loaders; takes what the data set can use of what is
+  // left. Null: the loader has a cache of its own, with the budgets below.
+  std::shared_ptr<Cache> cache;
   // Budgets are the node's, and shared by its ranks, unless they are `per_rank`.
   uint64_t memory = 0;                 // bytes of samples to keep in memory
   std::string memory_why;              // as DiskBudget::why; see automatic_memory()
@@ -86,8 +81,8 @@ struct LoaderSettings {
   // of that, as if all had the same budgets), so that another loader may have the rest;
   // LoaderStart::tiers says what is left of them.
   bool only_needed = false;
-  // Loaders of one process that share disk folders find their own leftovers there: which of `lanes`
-  // this one is.
+  // Processes that are no ranks of each other and share disk folders find their own leftovers
+  // there: which of `lanes` this one is.
   uint32_t lane = 0;
   uint32_t lanes = 1;
   // Bytes of batches being filled and decoded, whatever it takes for one. 0: 128 MiB, or with a
@@ -196,6 +191,10 @@ class Loader {
   // REQUIRES: the order is a given one.
   Result<void> give_list(std::vector<uint64_t> samples, std::vector<uint64_t> batch_ends = {});
 
+  // Random access, for any thread, as Engine::fetch(). Fails with `invalid` for a sample that is
+  // not there.
+  Result<std::shared_ptr<Ticket>> fetch(std::vector<uint64_t> samples, bool as_bytes = false);
+
   const Plan& plan() const { return *plan_; }
   const DatasetIndex& index() const { return *index_; }
   std::shared_ptr<const DatasetIndex> shared_index() const { return index_; }
@@ -209,6 +208,7 @@ class Loader {
 
   std::shared_ptr<const DatasetIndex> index_;
   std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<Cache::Loan> loan_;    // given back when the engine has ended
   std::unique_ptr<SharedTiers> shared_;  // null without neighbours
   std::unique_ptr<Engine> engine_;
   LoaderStats stats_;  // what is known from the start

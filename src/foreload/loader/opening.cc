@@ -20,8 +20,6 @@
 #include "foreload/loader/memory_need.h"
 #include "foreload/loader/settling.h"
 #include "foreload/loader/starting_point.h"
-#include "foreload/tiers/disk_kinds.h"
-#include "foreload/tiers/memory.h"
 #include "foreload/tiers/memory_limit.h"
 
 namespace foreload {
@@ -66,20 +64,25 @@ Result<void> check_sizes(const DatasetIndex& index) {
   return {};
 }
 
-Job job_of(const LoaderSettings& settings, const Sizes& sizes,
+// A tier of which a loader has borrowed a part, as a plan takes it. Memory that nobody has opened
+// (null) is opened when it is known who shares it, and has room for all of its budget.
+PlannedTier planned(const Tier* tier, const TierStart& part, uint64_t mean, double speed) {
+  if (tier == nullptr) return {"memory", part.bytes, speed};
+  const uint64_t most = tier->kind() == "disk" ? disk_payload(part.bytes, mean) : part.bytes;
+  return {std::string(tier->kind()), std::min(tier->capacity(mean), most), speed};
+}
+
+Job job_of(const LoaderSettings& settings, const LoaderStart& start, const Sizes& sizes,
            const std::vector<std::shared_ptr<Tier>>& tiers) {
   Job job = job_of(settings);
   // The fastest first.
   double speed = 1e12;
-  std::vector<PlannedTier> planned;
-  for (const auto& tier : tiers) {
-    // Memory is opened when it is known who shares it, and has room for all of its budget.
-    planned.push_back(
-        tier ? PlannedTier{std::string(tier->kind()), tier->capacity(sizes.mean()), speed}
-             : PlannedTier{"memory", settings.memory, speed});
+  std::vector<PlannedTier> all;
+  for (size_t i = 0; i < tiers.size(); ++i) {
+    all.push_back(planned(tiers[i].get(), start.tiers[i], sizes.mean(), speed));
     speed /= 2;
   }
-  job.tiers = {planned};
+  job.tiers = {all};
   return job;
 }
 
@@ -164,13 +167,14 @@ class Opening {
  public:
   explicit Opening(LoaderSettings settings) : settings_(std::move(settings)) {
     stats_.source_operations = source_operations_;
-    stats_.disk_operations = disk_operations_;
     parts_.inbox = std::make_shared<Inbox>();
   }
 
   Result<OpenedRank> run() {
     FORELOAD_CHECK(find_samples());
+    FORELOAD_CHECK(find_cache());
     FORELOAD_CHECK(open_disks());
+    FORELOAD_CHECK(borrow());
     FORELOAD_CHECK(make_plan());
     FORELOAD_CHECK(open_memory());
     keep_what_is_planned();
@@ -178,12 +182,14 @@ class Opening {
     make_room();
     FORELOAD_CHECK(join_ranks());
     settle_policy();
-    return OpenedRank{std::move(stats_), std::move(shared_), std::move(parts_)};
+    return OpenedRank{std::move(stats_), std::move(loan_), std::move(shared_), std::move(parts_)};
   }
 
  private:
   Result<void> find_samples();
+  Result<void> find_cache();
   Result<void> open_disks();
+  Result<void> borrow();
   Result<void> make_plan();
   Result<void> open_memory();
   void keep_what_is_planned();
@@ -198,7 +204,6 @@ class Opening {
   LoaderSettings settings_;
   LoaderStats stats_;
   std::shared_ptr<Operations> source_operations_ = std::make_shared<Operations>();
-  std::shared_ptr<Operations> disk_operations_ = std::make_shared<Operations>();
   MachineProfile machine_;
   MemoryLimit memory_limit_;
   std::shared_ptr<const Store> store_;  // where the samples are
@@ -206,11 +211,18 @@ class Opening {
   std::vector<Held> held_;              // by this rank
   Neighbours neighbours_;
   int memory_ = -1;  // that this rank shares with them
+  std::unique_ptr<Cache::Loan> loan_;
   std::unique_ptr<SharedTiers> shared_;
   EngineParts parts_;
 };
 
 Result<void> Opening::find_samples() {
+  if (settings_.cache) {
+    CacheBudgets budgets = settings_.cache->budgets();
+    settings_.memory = budgets.memory;
+    settings_.memory_why = std::move(budgets.memory_why);
+    settings_.disks = std::move(budgets.disks);
+  }
   for (const DiskBudget& disk : settings_.disks)
     FORELOAD_CHECK(check_new_folder("disk cache", disk.folder));
   FORELOAD_TRY(LoadedProfile profile, load_profile(settings_.profile));
@@ -229,30 +241,40 @@ Result<void> Opening::find_samples() {
   return check_memory({settings_.memory, settings_.staging, stats_.index_bytes}, memory_limit_);
 }
 
-Result<void> Opening::open_disks() {
+// In the order and with the budgets that this loader uses, in a cache of its own if it has no
+// other.
+Result<void> Opening::find_cache() {
   constexpr size_t kMostDisks = 15;
   if (settings_.disks.size() > kMostDisks)
     return fail(ErrorKind::invalid, fmt::format("{} disk caches are too many: give at most {}",
                                                 settings_.disks.size(), kMostDisks));
   settle_tiers(settings_, machine_, stats_.start);
-  if (settings_.only_needed) cut_budgets(*sizes_, settings_, stats_.start);
+  if (settings_.only_needed || settings_.cache) cut_budgets(*sizes_, settings_, stats_.start);
+  parts_.lent_to_others = settings_.cache != nullptr;
+  if (!settings_.cache) {
+    settings_.cache = Cache::make({settings_.memory,
+                                   settings_.disks,
+                                   {},
+                                   settings_.rank + settings_.ranks * settings_.lane,
+                                   settings_.ranks * settings_.lanes,
+                                   settings_.disk_kind});
+    settings_.disks = settings_.cache->budgets().disks;
+  }
+  stats_.disk_operations = settings_.cache->disk_operations();
+  return {};
+}
+
+Result<void> Opening::open_disks() {
   const uint64_t needed = disk_budget_for(needed_bytes(*sizes_, settings_), sizes_->mean());
   parts_.tiers.resize(1);
   while (parts_.tiers.size() <= settings_.disks.size()) {
     const auto tier = static_cast<uint32_t>(parts_.tiers.size());
-    DiskBudget& budget = settings_.disks[tier - 1];
-    TierStart& start = stats_.start.tiers[tier];
+    const DiskBudget& budget = settings_.disks[tier - 1];
     DiskSettings disk;
-    disk.folder = budget.folder;
-    disk.budget = budget.bytes;
-    disk.reserve = needed;
-    disk.member = settings_.rank + settings_.ranks * settings_.lane;
-    disk.members = settings_.ranks * settings_.lanes;
-    disk.operations = disk_operations_;
+    disk.reserve = parts_.lent_to_others ? budget.bytes : needed;
     disk.queue_bytes = UINT64_MAX;  // the policy bounds what is on its way
     DiskSharing sharing;
-    FORELOAD_TRY(const DiskKind* const kind, find_disk_kind(settings_.disk_kind));
-    FORELOAD_TRY(auto opened, kind->open(std::move(disk), &sharing));
+    FORELOAD_TRY(auto opened, settings_.cache->disk(budget.number, std::move(disk), &sharing));
     if (sharing.outdated > 0) {
       stats_.start.warnings.push_back(
           fmt::format("the disk cache {} held {} in an earlier format; they were removed",
@@ -265,16 +287,26 @@ Result<void> Opening::open_disks() {
       stats_.start.tiers.erase(stats_.start.tiers.begin() + tier);
       continue;
     }
-    budget.bytes = start.bytes = sharing.budget;
-    start.others = std::move(sharing.others);
+    stats_.start.tiers[tier].others = std::move(sharing.others);
     parts_.tiers.push_back(std::move(opened));
   }
   return {};
 }
 
+// What is left of the cache of what this loader can use.
+Result<void> Opening::borrow() {
+  FORELOAD_TRY(loan_, settings_.cache->borrow({settings_.memory, settings_.disks}));
+  settings_.memory = stats_.start.tiers[0].bytes = loan_->memory();
+  for (size_t i = 0; i < settings_.disks.size(); ++i)
+    settings_.disks[i].bytes = stats_.start.tiers[1 + i].bytes =
+        loan_->disk(settings_.disks[i].number);
+  parts_.tiers[0] = settings_.cache->opened_memory();
+  return {};
+}
+
 Result<void> Opening::make_plan() {
   const auto begin = Clock::now();
-  Job job = job_of(settings_, *sizes_, parts_.tiers);
+  Job job = job_of(settings_, stats_.start, *sizes_, parts_.tiers);
   held_ = held_on(parts_.tiers, index(), settings_.rank);
   job.held = held_;
   if (settings_.join) FORELOAD_CHECK(join_facts(settings_, index(), job));
@@ -294,16 +326,12 @@ Result<void> Opening::open_memory() {
   parts_.hands = std::make_unique<Hands>(settings_.hands != 0  ? settings_.hands
                                          : settings_.transform ? cpus
                                                                : std::min(4u, cpus));
-  MemorySettings memory;
-  memory.copies = {settings_.memory, !neighbours_.ranks.empty() && settings_.memory > 0,
-                   plan().sizes().mean(), index().samples()};
-  memory.run = [hands = parts_.hands.get()](Traffic traffic, std::function<void()> job) {
-    if (traffic == Traffic::peer)
-      hands->serve(std::move(job));
-    else
-      hands->copy(std::move(job));
-  };
-  FORELOAD_TRY(const auto tier, foreload::open_memory(std::move(memory)));
+  const bool shared = settings_.memory > 0 && (!neighbours_.ranks.empty() ||
+                                               (parts_.lent_to_others && settings_.ranks > 1));
+  // Others may have smaller samples.
+  const uint64_t mean = parts_.lent_to_others ? std::min<uint64_t>(plan().sizes().mean(), 16 << 10)
+                                              : plan().sizes().mean();
+  FORELOAD_TRY(const auto tier, settings_.cache->memory({0, shared, mean, index().samples()}));
   memory_ = tier->copies().memory();
   parts_.tiers[0] = tier;
   return {};

@@ -25,6 +25,7 @@ struct OpenBatch {
   Sharding sharding;  // gives the place of each sample in what all ranks read in the epoch
   std::vector<uint64_t> samples;
   bool last_of_epoch;
+  bool as_bytes = false;  // a fetch that is not decoded
 };
 // Read a sample into its place; kNoBatch: into memory of the request's own, for a tier. A `hedge`
 // is a second read for a place: into memory of its own too, which becomes the place's if it ends
@@ -72,11 +73,13 @@ struct Substitute {
 struct LoseTier {
   uint32_t tier;
 };
-// All samples of the batch are there, and all batches before it were delivered.
+// All samples of the batch are there, and all batches before it were delivered; of a fetch, all
+// that can be had.
 struct Deliver {
   uint64_t batch;
 };
-// A sample could not be had; the batch cannot be delivered, nor any after it.
+// A sample could not be had; the batch cannot be delivered, nor any after it. A fetch is delivered
+// without it.
 struct Fail {
   uint64_t sample;
   BatchPlace place;

@@ -35,6 +35,12 @@ struct BatchPlace {
 // Stands for "no batch": a read whose bytes only go to a tier.
 inline constexpr uint64_t kNoBatch = UINT64_MAX;
 
+// Fetches, random access beside the ordered batches, are batches whose numbers begin here.
+inline constexpr uint64_t kFetches = uint64_t{1} << 63;
+inline bool is_fetch(uint64_t batch) {
+  return batch >= kFetches && batch != kNoBatch;
+}
+
 // How a read ended. `changed`: the object is not the one that was listed. `undecodable`: it was
 // read, and its bytes are not what they should be.
 enum class ReadEnd : uint8_t {
@@ -65,6 +71,12 @@ struct ReadEnded {
   uint64_t request;
   ReadEnd end;
 };
+// A read from the source did not begin: another loader has put the sample into this tier. REQUIRES:
+// this rank owns the sample, or has no peers.
+struct Found {
+  uint64_t request;
+  uint32_t tier;
+};
 // A tier has taken a sample, or could not.
 struct Placed {
   uint64_t sample;
@@ -91,6 +103,17 @@ struct Seek {
   // Samples of that epoch already consumed by all ranks together. A list that is given for it is
   // what comes after them.
   uint64_t start;
+};
+// Somebody wants these samples now, whatever the reading list says, or does not want them any more.
+// `batch` is is_fetch() and new. OpenBatch follows, Fail for each sample that cannot be had, and
+// Deliver. REQUIRES: samples that there are, at least one.
+struct Fetch {
+  uint64_t batch;
+  std::vector<uint64_t> samples;
+  bool as_bytes = false;  // even if batches are decoded
+};
+struct ForgetFetch {
+  uint64_t batch;
 };
 // A peer is gone: it has left in good order, or the transport noticed that it died.
 struct PeerDown {
@@ -134,9 +157,10 @@ struct PushAnswered {
 };
 }  // namespace event
 
-using Event = std::variant<event::EpochKnown, event::ReadEnded, event::Placed, event::Decoded,
-                           event::Consumed, event::Timer, event::TierLost, event::Seek,
-                           event::PeerDown, event::PeerHeard, event::PeerRequest, event::PeerCancel,
-                           event::Served, event::PeerPush, event::PushAnswered>;
+using Event =
+    std::variant<event::EpochKnown, event::ReadEnded, event::Found, event::Placed, event::Decoded,
+                 event::Consumed, event::Timer, event::TierLost, event::Seek, event::Fetch,
+                 event::ForgetFetch, event::PeerDown, event::PeerHeard, event::PeerRequest,
+                 event::PeerCancel, event::Served, event::PeerPush, event::PushAnswered>;
 
 }  // namespace foreload

@@ -22,6 +22,9 @@
 // is hedged: the sample is read a second time, from another copy or the source, and the first to
 // arrive is taken. Hedged reads stay below a small share of all bytes.
 //
+// Fetches are batches beside the reading list: read over the same paths, in turn with the ordered
+// ones, kept where the plan wants it, and delivered as soon as they are complete.
+//
 // This class only says who deals with what: parts.h lists what is remembered and where.
 //
 // For one thread.
@@ -65,12 +68,15 @@ class Policy {
  private:
   void handle(const event::EpochKnown& e) { parts_.list.learn(e); }
   void handle(const event::ReadEnded& e) { reads_.ended(e); }
+  void handle(const event::Found& e) { reads_.found(e); }
   void handle(const event::Placed& e) { reads_.placed(e); }
   void handle(const event::Decoded& e) { parts_.window.decoded(e); }
   void handle(const event::Consumed& e) { parts_.window.consumed(e.batch); }
   void handle(const event::Timer&) { lateness_.rang(); }
   void handle(const event::TierLost& e) { reads_.lose_tier(e.tier); }
   void handle(const event::Seek& e) { reads_.seek(e); }
+  void handle(const event::Fetch& e) { parts_.window.queue(e); }
+  void handle(const event::ForgetFetch& e) { parts_.window.forget(e.batch); }
   template <class OfPeers>
   void handle(const OfPeers& e) {
     if (parts_.desk.with_peers) peering_.on(e);

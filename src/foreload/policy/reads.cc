@@ -21,6 +21,15 @@ void Reads::open_batches() {
   }
 }
 
+void Reads::open_fetches() {
+  while (const event::Fetch* next =
+             parts_.window.next_fetch(parts_.keeping.placing_bytes() + parts_.pushes.bytes())) {
+    const auto samples = static_cast<uint32_t>(next->samples.size());
+    const uint64_t number = parts_.window.open_fetch(parts_.list.epoch());
+    for (uint32_t i = 0; i < samples; ++i) look_for({number, i});
+  }
+}
+
 // Decides where the sample of an open place comes from.
 void Reads::look_for(BatchPlace place) {
   const uint64_t sample = parts_.window.at(place).sample;
@@ -33,7 +42,9 @@ void Reads::look_for(BatchPlace place) {
   const bool ask_around = parts_.desk.with_peers && parts_.first_reads.was_read(sample);
   const uint32_t keeper = ask_around ? parts_.keepers.keeper_of(sample) : kNoOwner;
   const bool here = keeper == parts_.desk.settings.rank;
-  if (here && parts_.first_reads.expect(sample)) return parts_.window.wait_for(sample, place);
+  // A push may come late in the epoch: who asks out of order is not to wait for it.
+  if (here && !is_fetch(place.batch) && parts_.first_reads.expect(sample))
+    return parts_.window.wait_for(sample, place);
   parts_.copies.set(sample, OnItsWay::arriving);
   if (parts_.keepers.neighbour_with(sample).kind == Origin::Kind::neighbour)
     parts_.paths.line_up(kNeighbours, place);
@@ -92,7 +103,9 @@ void Reads::start() {
   while (parts_.paths.ready(kSource)) {
     const BatchPlace place = parts_.paths.take(kSource);
     const uint64_t sample = parts_.window.at(place).sample;
-    if (parts_.copies.has(sample))
+    if (parts_.window.is_forgotten(place))
+      leave_out(place);
+    else if (parts_.copies.has(sample))
       look_for_anew(place);
     else
       parts_.flights.start(kSource, sample, place, parts_.paths.wanted(kSource));
@@ -149,6 +162,19 @@ void Reads::ended(const event::ReadEnded& e) {
   } else {
     not_arrived(*flight, e.end);
   }
+}
+
+void Reads::found(const event::Found& e) {
+  const Flight* ended = parts_.flights.end({e.request, ReadEnd::missing});
+  if (ended == nullptr) return;
+  const Flight flight = *ended;
+  parts_.keeping.found(flight.sample, e.tier);
+  if (flight.has_place()) {
+    parts_.window.at(flight.place).state = BatchWindow::State::waiting;
+    return look_for_anew(flight.place);
+  }
+  parts_.copies.set(flight.sample, OnItsWay::no);
+  wake_waiters(flight.sample);
 }
 
 void Reads::arrived(const Flight& flight, uint64_t id) {
@@ -241,6 +267,7 @@ void Reads::not_arrived(const Flight& flight, ReadEnd end) {
     parts_.copies.set(flight.sample, OnItsWay::no);
     return wake_waiters(flight.sample);
   }
+  if (parts_.window.is_forgotten(flight.place)) return leave_out(flight.place);
   const PolicySettings& settings = parts_.desk.settings;
   BatchWindow::Entry& entry = parts_.window.at(flight.place);
   entry.end = end;
@@ -269,6 +296,13 @@ void Reads::give_up(BatchPlace place) {
   places.insert(places.begin(), place);
   for (const BatchPlace& bad : places)
     parts_.window.mark_bad(bad, lost.end, lost.tries, parts_.desk.now - lost.first_try);
+}
+
+void Reads::leave_out(BatchPlace place) {
+  const uint64_t sample = parts_.window.at(place).sample;
+  parts_.copies.set(sample, OnItsWay::no);
+  parts_.window.leave_empty(place);
+  wake_waiters(sample);
 }
 
 void Reads::wake_waiters(uint64_t sample) {
@@ -304,6 +338,7 @@ void Reads::seek(const event::Seek& to) {
   parts_.window.close_all();
   parts_.paths.clear();
   parts_.list.seek(to);
+  for (const BatchPlace& place : parts_.window.unfilled_of_fetches()) look_for(place);
 }
 
 void Reads::hedge(uint32_t slot, BatchPlace place) {

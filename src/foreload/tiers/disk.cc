@@ -102,7 +102,7 @@ class SegmentedDiskTier final : public Tier {
     return disk_payload(core_->settings.budget, mean_size);
   }
 
-  Borrower lend(Answered answered) override {
+  Borrower lend(Answered answered, Run) override {
     const Borrower borrower = core_->answers.lend(std::move(answered));
     const DiskIndex::Borrowers bit = core_->index.lend();
     const std::lock_guard lock(mutex_);
@@ -120,6 +120,9 @@ class SegmentedDiskTier final : public Tier {
   std::vector<FoundCopy> found() const override { return core_->index.copies(); }
   void keep(Borrower borrower, const Wanted& wanted) override {
     core_->index.keep(bit_of(borrower), wanted);
+  }
+  void want(Borrower borrower, const CopyKey& key) override {
+    core_->index.want(bit_of(borrower), key);
   }
   void submit(Borrower borrower, std::span<Get> gets, Traffic traffic) override {
     const uint64_t ticket = core_->answers.expect(borrower, gets);

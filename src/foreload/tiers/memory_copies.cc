@@ -254,6 +254,7 @@ bool MemoryCopies::holds(const CopyKey& key) const {
 
 bool MemoryCopies::put(const CopyKey& key, std::span<const std::byte> bytes, uint64_t checksum,
                        Who who) {
+  if (want_also(who, key)) return false;
   Entry* entry = nullptr;
   {
     const std::scoped_lock lock(mutex_);
@@ -463,6 +464,13 @@ void MemoryCopies::want_all(Who who) {
   const std::scoped_lock lock(mutex_);
   want_all_ |= who;
   for (Side& side : sides_) side.wanted |= who;
+}
+
+bool MemoryCopies::want_also(Who who, const CopyKey& key) {
+  const std::scoped_lock lock(mutex_);
+  const Entry* entry = find(key);
+  if (entry != nullptr) sides_[number_of(*entry)].wanted |= who;
+  return entry != nullptr;
 }
 
 void MemoryCopies::want(Who who, const Tier::Wanted& wanted) {

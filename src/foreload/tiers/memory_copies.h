@@ -68,6 +68,8 @@ class MemoryCopies : public std::enable_shared_from_this<MemoryCopies> {
   // Of those that are there, the ones `wanted` says (none without a function); of those that come,
   // the ones it puts. REQUIRES: `wanted` asks nothing of this object.
   void want(Who who, const Tier::Wanted& wanted);
+  // This one too; false if it is not here.
+  bool want_also(Who who, const CopyKey& key);
 
   uint64_t capacity(uint64_t mean_size) const;
   uint64_t payload() const { return payload_.load(std::memory_order_relaxed); }

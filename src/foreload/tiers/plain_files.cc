@@ -120,6 +120,12 @@ class PlainIndex {
     }
   }
 
+  // One more, if it is here.
+  void want(Who who, const CopyKey& key) {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = copies_.find(key); found != copies_.end()) found->second.wanted |= who;
+  }
+
   // A file that an earlier run left.
   void find(const CopyKey& key, uint64_t size, uint64_t checksum) {
     const std::scoped_lock lock(mutex_);
@@ -144,7 +150,11 @@ class PlainIndex {
   Begun begin_put(const CopyKey& key, uint64_t drops, uint64_t size, uint64_t checksum, Who who) {
     const std::scoped_lock lock(mutex_);
     if (pending_.at(key).drops != drops) return Begun::dropped;
-    if (copies_.contains(key) || !make_room(cost_of(size))) return Begun::full;
+    if (const auto found = copies_.find(key); found != copies_.end()) {
+      found->second.wanted |= who;
+      return Begun::full;
+    }
+    if (!make_room(cost_of(size))) return Begun::full;
     copies_.emplace(key, Copy{size, checksum, ++numbers_, false, false, 0, who});
     used_ += cost_of(size);
     return Begun::write;
@@ -526,7 +536,7 @@ class PlainFilesTier final : public Tier {
                                  static_cast<double>(cost_of(mean_size)));
   }
 
-  Borrower lend(Answered answered) override {
+  Borrower lend(Answered answered, Run) override {
     const Borrower borrower = files_->answers.lend(std::move(answered));
     const std::scoped_lock lock(mutex_);
     bits_[borrower] = files_->index.lend();
@@ -542,6 +552,9 @@ class PlainFilesTier final : public Tier {
   std::vector<FoundCopy> found() const override { return files_->index.found(); }
   void keep(Borrower borrower, const Wanted& wanted) override {
     files_->index.keep(bit_of(borrower), wanted);
+  }
+  void want(Borrower borrower, const CopyKey& key) override {
+    files_->index.want(bit_of(borrower), key);
   }
   void submit(Borrower borrower, std::span<Get> gets, Traffic traffic) override {
     submit_all(borrower, gets, traffic);

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fetches: random access beside the ordered batches.
+#include <algorithm>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace foreload {
+namespace {
+
+constexpr uint64_t kFirst = kFetches;
+constexpr uint64_t kSecond = kFetches + 1;
+
+// Nothing is read in order: a sampler gives lists, and gives none.
+PolicySettings only_fetches() {
+  PolicySettings settings;
+  settings.given_lists = true;
+  settings.endless = true;
+  return settings;
+}
+
+std::vector<action::Read> reads_of(const World& world, uint64_t batch) {
+  std::vector<action::Read> reads;
+  for (const auto& [request, read] : world.reads_)
+    if (read.place.batch == batch) reads.push_back(read);
+  return reads;
+}
+
+// Samples that no open batch has yet.
+std::vector<uint64_t> last_of_list(const World& world, size_t count) {
+  const std::vector<uint64_t> list = reading_list(*world.plan_, 0);
+  return {list.end() - static_cast<ptrdiff_t>(count), list.end()};
+}
+
+TEST(PolicyFetch, ReadsEachSampleOnceAndKeepsIt) {
+  World world(plan_of(job_of(1, 1000), *Sizes::uniform(10, 100)), only_fetches());
+  world.tell(event::Fetch{kFirst, {3, 7, 3}});
+  EXPECT_EQ(world.reads_.size(), 2u);
+  world.run();
+  EXPECT_EQ(world.fetched_, (std::vector<uint64_t>{kFirst}));
+  world.tell(event::Fetch{kSecond, {7}});
+  ASSERT_EQ(world.reads_.size(), 1u);
+  EXPECT_EQ(world.reads_.begin()->second.from, (Origin{Origin::Kind::tier, 0}));
+  world.run();
+  EXPECT_EQ(world.fetched_.size(), 2u);
+  EXPECT_EQ(world.source_bytes_, 200u);
+}
+
+TEST(PolicyFetch, ABadSampleIsToldAndTheOthersCome) {
+  PolicySettings settings = only_fetches();
+  settings.skip_bad_samples = true;  // of batches: a fetch says what it has not
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), settings);
+  world.tell(event::Fetch{kFirst, {3, 7}});
+  for (const action::Read& read : reads_of(world, kFirst))
+    world.end_read(read.request, read.sample == 3 ? ReadEnd::permanent : ReadEnd::ok);
+  ASSERT_EQ(world.failed_.size(), 1u);
+  EXPECT_EQ(world.failed_[0].place, (BatchPlace{kFirst, 0}));
+  EXPECT_EQ(world.fetched_.size(), 1u);
+  EXPECT_TRUE(world.skipped_.empty());
+}
+
+TEST(PolicyFetch, TakesTurnsWithOrderedBatches) {
+  PolicySettings settings;
+  settings.source_limiter = {1, 1, 1};
+  settings.window_bytes = 1600;
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(40, 100)), settings);
+  const std::vector<uint64_t> fetched = last_of_list(world, 8);
+  world.tell(event::Fetch{kFirst, fetched});
+  std::vector<bool> fetches;
+  while (world.fetched_.empty()) {
+    ASSERT_EQ(world.reads_.size(), 1u);
+    fetches.push_back(is_fetch(world.reads_.begin()->second.place.batch));
+    world.end_read(world.reads_.begin()->first);
+  }
+  // The first read began before the fetch came; from then on every second is the fetch's.
+  EXPECT_LE(fetches.size(), 2 * fetched.size() + 1);
+  EXPECT_GE(std::ranges::count(fetches, false), std::ranges::count(fetches, true) - 1);
+  world.run();
+  EXPECT_EQ(world.lists_.at(0), reading_list(*world.plan_, 0));
+}
+
+TEST(PolicyFetch, ComesAlsoWhileTheLoopTakesNothing) {
+  PolicySettings settings;
+  settings.window_bytes = 800;
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(40, 100)), settings);
+  while (!world.reads_.empty()) world.end_read(world.reads_.begin()->first);
+  EXPECT_FALSE(world.delivered_.empty());  // and none is consumed
+  for (uint64_t i = 0; i < 5; ++i) world.tell(event::Fetch{kFetches + i, {i, 10 + i, 20 + i}});
+  while (!world.reads_.empty()) world.end_read(world.reads_.begin()->first);
+  EXPECT_EQ(world.fetched_.size(), 5u);
+}
+
+TEST(PolicyFetch, WhatWaitsForTheSourceIsNotReadAfterItIsForgotten) {
+  PolicySettings settings = only_fetches();
+  settings.source_limiter = {1, 1, 1};
+  settings.window_bytes = 500;
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), settings);
+  world.tell(event::Fetch{kFirst, {0, 1, 2, 3}});
+  world.tell(event::Fetch{kSecond, {4, 3}});    // no room for it yet
+  world.tell(event::Fetch{kFetches + 2, {5}});  // nor for this
+  world.tell(event::ForgetFetch{kFirst});
+  world.tell(event::ForgetFetch{kFetches + 2});
+  world.run();
+  EXPECT_EQ(world.source_reads_, (std::map<uint64_t, uint64_t>{{0, 1}, {3, 1}, {4, 1}}));
+  EXPECT_EQ(std::ranges::count(world.fetched_, kSecond), 1);
+  EXPECT_EQ(std::ranges::count(world.fetched_, kFetches + 2), 0);
+}
+
+// Whoever waits for the same sample gets it, though the read that failed was somebody else's.
+TEST(PolicyFetch, OthersReadWhatAForgottenOneCouldNot) {
+  World world(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), only_fetches());
+  world.tell(event::Fetch{kFirst, {3}});
+  world.tell(event::Fetch{kSecond, {3}});
+  ASSERT_EQ(world.reads_.size(), 1u);
+  world.tell(event::ForgetFetch{kFirst});
+  world.end_read(world.reads_.begin()->first, ReadEnd::permanent);
+  EXPECT_TRUE(world.failed_.empty());
+  world.run();
+  EXPECT_EQ(std::ranges::count(world.fetched_, kSecond), 1);
+}
+
+TEST(PolicyFetch, GoesOnAfterASeek) {
+  PolicySettings settings;
+  settings.window_bytes = 800;
+  World world(plan_of(job_of(2, 400), *Sizes::uniform(40, 100)), settings);
+  world.tell(event::Fetch{kFirst, last_of_list(world, 4)});
+  world.end_read(reads_of(world, kFirst).at(0).request);
+  world.tell(event::Seek{1, 0});
+  world.run();
+  EXPECT_EQ(world.fetched_, (std::vector<uint64_t>{kFirst}));
+  EXPECT_EQ(world.lists_.at(1), reading_list(*world.plan_, 1));
+}
+
+// Whatever happens in whatever order: all that is asked for is answered once, and the list stays
+// what it is.
+TEST(PolicyFetch, AnyOrderOfEvents) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937_64 random(seed);
+    PolicySettings settings;
+    settings.window_bytes = 1000 + random() % 4000;
+    settings.source_limiter = {1, 4, 1 + static_cast<unsigned>(random() % 4)};
+    settings.decode = random() % 2 == 0;
+    World world(plan_of(job_of(2, random() % 4000), *Sizes::uniform(40, 100)), settings);
+    uint64_t asked = 0;
+    std::vector<uint64_t> forgotten;
+    for (int step = 0; step < 300; ++step) {
+      const auto what = random() % 10;
+      if (what == 0) {
+        std::vector<uint64_t> samples(1 + random() % 12);
+        for (uint64_t& sample : samples) sample = random() % 40;
+        world.tell(event::Fetch{kFetches + asked++, samples, random() % 2 == 0});
+      } else if (what == 1 && asked > 0 && random() % 4 == 0) {
+        forgotten.push_back(kFetches + random() % asked);
+        world.tell(event::ForgetFetch{forgotten.back()});
+      } else if (what == 2 && !world.placing_.empty()) {
+        world.end_place(random() % world.placing_.size(), random() % 4 != 0);
+      } else if (what == 3 && !world.decoding_.empty()) {
+        world.end_decode(random() % world.decoding_.size());
+      } else if (what == 4 && world.delivered_.size() > world.consumed_) {
+        world.consume();
+      } else if (!world.reads_.empty()) {
+        world.end_read(std::next(world.reads_.begin(), random() % world.reads_.size())->first);
+      }
+    }
+    world.run();
+    for (uint64_t epoch = 0; epoch < 2; ++epoch)
+      ASSERT_EQ(world.lists_.at(epoch), reading_list(*world.plan_, epoch)) << "seed " << seed;
+    for (uint64_t fetch = kFetches; fetch < kFetches + asked; ++fetch) {
+      const auto times = std::ranges::count(world.fetched_, fetch);
+      ASSERT_LE(times, 1) << "seed " << seed;
+      ASSERT_TRUE(times == 1 || std::ranges::count(forgotten, fetch) > 0) << "seed " << seed;
+    }
+    ASSERT_TRUE(world.failed_.empty());
+  }
+}
+
+}  // namespace
+}  // namespace foreload
