@@ -22,7 +22,7 @@ class LoaderFetch : public LoaderTest {
   LoaderSettings fetches_only() const {
     LoaderSettings with = settings();
     with.epochs.reset();
-    with.given_lists = true;
+    with.order = with.order.as_given();
     return with;
   }
   static std::shared_ptr<Ticket> fetch(Loader& loader, std::vector<uint64_t> samples) {

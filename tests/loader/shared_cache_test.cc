@@ -21,7 +21,7 @@ class SharedCache : public LoaderTest {
   LoaderSettings asked_only(const std::shared_ptr<Cache>& cache) const {
     LoaderSettings with = on(cache);
     with.epochs.reset();
-    with.given_lists = true;
+    with.order = with.order.as_given();
     return with;
   }
   void fetch_all(Loader& loader) const {

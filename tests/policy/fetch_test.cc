@@ -15,11 +15,11 @@ constexpr uint64_t kFirst = kFetches;
 constexpr uint64_t kSecond = kFetches + 1;
 
 // Nothing is read in order: a sampler gives lists, and gives none.
-PolicySettings only_fetches() {
-  PolicySettings settings;
-  settings.given_lists = true;
+World only_fetches(uint64_t memory, PolicySettings settings = {}) {
+  Job job = job_of(1, memory);
+  job.order = job.order.as_given();
   settings.endless = true;
-  return settings;
+  return World(plan_of(job, *Sizes::uniform(10, 100)), std::move(settings));
 }
 
 std::vector<action::Read> reads_of(const World& world, uint64_t batch) {
@@ -36,7 +36,7 @@ std::vector<uint64_t> last_of_list(const World& world, size_t count) {
 }
 
 TEST(PolicyFetch, ReadsEachSampleOnceAndKeepsIt) {
-  World world(plan_of(job_of(1, 1000), *Sizes::uniform(10, 100)), only_fetches());
+  World world = only_fetches(1000);
   world.tell(event::Fetch{kFirst, {3, 7, 3}});
   EXPECT_EQ(world.reads_.size(), 2u);
   world.run();
@@ -50,9 +50,9 @@ TEST(PolicyFetch, ReadsEachSampleOnceAndKeepsIt) {
 }
 
 TEST(PolicyFetch, ABadSampleIsToldAndTheOthersCome) {
-  PolicySettings settings = only_fetches();
+  PolicySettings settings;
   settings.skip_bad_samples = true;  // of batches: a fetch says what it has not
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), settings);
+  World world = only_fetches(0, settings);
   world.tell(event::Fetch{kFirst, {3, 7}});
   for (const action::Read& read : reads_of(world, kFirst))
     world.end_read(read.request, read.sample == 3 ? ReadEnd::permanent : ReadEnd::ok);
@@ -94,10 +94,10 @@ TEST(PolicyFetch, ComesAlsoWhileTheLoopTakesNothing) {
 }
 
 TEST(PolicyFetch, WhatWaitsForTheSourceIsNotReadAfterItIsForgotten) {
-  PolicySettings settings = only_fetches();
+  PolicySettings settings;
   settings.source_limiter = {1, 1, 1};
   settings.window_bytes = 500;
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), settings);
+  World world = only_fetches(0, settings);
   world.tell(event::Fetch{kFirst, {0, 1, 2, 3}});
   world.tell(event::Fetch{kSecond, {4, 3}});    // no room for it yet
   world.tell(event::Fetch{kFetches + 2, {5}});  // nor for this
@@ -111,7 +111,7 @@ TEST(PolicyFetch, WhatWaitsForTheSourceIsNotReadAfterItIsForgotten) {
 
 // Whoever waits for the same sample gets it, though the read that failed was somebody else's.
 TEST(PolicyFetch, OthersReadWhatAForgottenOneCouldNot) {
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), only_fetches());
+  World world = only_fetches(0);
   world.tell(event::Fetch{kFirst, {3}});
   world.tell(event::Fetch{kSecond, {3}});
   ASSERT_EQ(world.reads_.size(), 1u);
