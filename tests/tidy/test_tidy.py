@@ -650,3 +650,31 @@ def test_changelog_can_fail():
     assert wrong_changelog(cmake, "## 0.2.01\n") != []
     assert wrong_changelog(cmake, "## 0.1.0\nas in 0.2.0\n") != []
     assert wrong_changelog("", "## 0.2.0\n") != []
+
+
+def missing_steps(text: str, read) -> list[str]:
+    """Functions that a table of docs/walk.md names and the file beside them does not define."""
+    steps = re.findall(r"\| `([\w:.]+)`[^|]*\| (\S+) \|", text)
+    complaints = [] if steps else ["there is no table of functions"]
+    for name, file in steps:
+        if "::" in name or file.endswith(".cc"):
+            found = re.search(rf"^[\w<].*\b{re.escape(name)}\(", read(file), re.MULTILINE)
+        else:
+            owner, _, function = name.rpartition(".")
+            found = re.search(rf"class {owner}\b.*?def {function}\(", read(file), re.DOTALL)
+        if not found:
+            complaints.append(f"docs/walk.md: {file} does not define {name}")
+    return complaints
+
+
+def test_the_walk_names_functions_that_are_there():
+    text = (ROOT / "docs/walk.md").read_text("utf-8")
+    assert not missing_steps(text, lambda file: (ROOT / file).read_text("utf-8"))
+
+
+def test_the_walk_can_fail():
+    row = "| it runs | `A::run` | a.cc |"
+    assert not missing_steps(row, lambda _: "void A::run(int a) {\n")
+    assert missing_steps(row, lambda _: "  a.run(1);\n")
+    assert missing_steps("| it runs | `A.run` | a.py |", lambda _: "class A:\n    pass\n")
+    assert missing_steps("no table", lambda _: "")
