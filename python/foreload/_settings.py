@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import SupportsIndex, TypedDict
+from typing import TYPE_CHECKING, SupportsIndex, TypedDict
 
 from foreload._arguments import Bytes
-from foreload.planning.weighted_order import WeightedOrder
+
+if TYPE_CHECKING:
+    from foreload.planning.weighted_order import WeightedOrder
 
 Disk = str | tuple[str | os.PathLike[str], Bytes]
 
