@@ -70,12 +70,16 @@ auto compute(Work work) {
 // `value` if it lies in [first, end); throws ValueError that names it otherwise.
 uint64_t within(std::string_view name, int64_t value, uint64_t first, uint64_t end);
 
+// File names are bytes; those that are not UTF-8 survive as Python's own file names do.
+py::str file_name(std::string_view name);
+
 void register_dataset(py::module_& module);
 void register_order(py::module_& module);
 void register_settings(py::module_& module);
 void register_sizes(py::module_& module);
 void register_plan(py::module_& module);
 void register_transform(py::module_& module);
+void register_cache(py::module_& module);
 void register_loader(py::module_& module);
 void register_gpu(py::module_& module);
 void register_meeting(py::module_& module);

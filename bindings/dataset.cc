@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -42,32 +43,14 @@ Result<ListingOptions> listing_options(const std::optional<Extensions>& extensio
   return options;
 }
 
-DatasetIndex from_folder(const Path& folder, const std::optional<Extensions>& extensions) {
-  return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
-    FORELOAD_TRY(const ListingOptions options, listing_options(extensions, watch));
-    return open_dataset({expand_home(folder).native()}, options, "folder");
-  });
-}
-
-DatasetIndex from_list(const Path& list) {
-  return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
-    FORELOAD_TRY(const ListingOptions options, listing_options(std::nullopt, watch));
-    return open_dataset({expand_home(list).native()}, options, "list");
-  });
-}
-
-DatasetIndex open(const Path& path, const std::optional<Extensions>& extensions) {
-  return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
-    FORELOAD_TRY(const ListingOptions options, listing_options(extensions, watch));
-    return open_dataset({expand_home(path).native()}, options);
-  });
-}
-
-// File names are bytes; those that are not UTF-8 survive as Python's own file names do.
-py::str file_name(std::string_view name) {
-  PyObject* text = PyUnicode_DecodeFSDefaultAndSize(name.data(), std::ssize(name));
-  if (text == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::str>(text);
+// Opens data sets of the format with this name; of any, if it is empty.
+auto open_as(std::string_view format) {
+  return [format](const Path& path, const std::optional<Extensions>& extensions) {
+    return compute([&](SignalWatch& watch) -> Result<DatasetIndex> {
+      FORELOAD_TRY(const ListingOptions options, listing_options(extensions, watch));
+      return open_dataset({expand_home(path).native()}, options, format);
+    });
+  };
 }
 
 py::list names(const DatasetIndex& index) {
@@ -83,6 +66,33 @@ py::list classes(const DatasetIndex& index) {
     names.append(file_name(index.class_name(label)));
   }
   return names;
+}
+
+// Name, label, and object, first byte and length of each part.
+py::tuple sample_of(const DatasetIndex& index, int64_t sample) {
+  const uint64_t number = within("sample", sample, 0, index.samples());
+  py::list parts;
+  for (size_t i = 0; i < index.part_count(number); ++i) {
+    const Part part = index.part(number, i);
+    parts.append(
+        py::make_tuple(file_name(index.object_name(part.object)), part.offset, part.length));
+  }
+  return py::make_tuple(file_name(index.sample_name(number)), index.label(number), parts);
+}
+
+py::bytes read(const std::shared_ptr<DatasetIndex>& index, int64_t sample, const Path& store) {
+  const uint64_t number = within("sample", sample, 0, index->samples());
+  return compute([&](SignalWatch&) { return read_sample(index, number, store.native()); });
+}
+
+DatasetIndex parse(const py::bytes& image) {
+  const std::string_view bytes = image;
+  return take(DatasetIndex::parse(std::as_bytes(std::span(bytes))));
+}
+
+py::bytes image_of(const DatasetIndex& index) {
+  const auto image = index.image();
+  return {reinterpret_cast<const char*>(image.data()), image.size()};
 }
 
 template <class Value>
@@ -107,14 +117,15 @@ void register_dataset(py::module_& module) {
       "Made by Index.from_folder(), Index.from_list() or Index.load(); never changes.");
   index.attr("__module__") = "foreload";
   index
-      .def_static("from_folder", &from_folder, py::arg("path"),
+      .def_static("from_folder", open_as("folder"), py::arg("path"),
                   py::arg("extensions") = std::nullopt,
                   "The samples of a folder; see foreload.list_folder().")
       .def_static(
-          "from_list", &from_list, py::arg("path"),
+          "from_list", [](const Path& path) { return open_as("list")(path, std::nullopt); },
+          py::arg("path"),
           "The samples of a file list: one path per line, relative to the list's folder or\n"
           "absolute, and a tab and a label where there are labels.")
-      .def_static("open", &open, py::arg("path"), py::arg("extensions") = std::nullopt,
+      .def_static("open", open_as({}), py::arg("path"), py::arg("extensions") = std::nullopt,
                   "The samples of a folder, a file list or an index file, whichever it is.")
       .def_static(
           "load",
@@ -128,6 +139,12 @@ void register_dataset(py::module_& module) {
             compute([&](SignalWatch&) { return self.save(expand_home(path)); });
           },
           py::arg("path"), "Write the index to a file, whole or not at all.")
+      .def(py::pickle(&image_of, &parse))
+      .def("sample", &sample_of, py::arg("number"),
+           "Name and label of a sample, and object, first byte and length of each of its parts.")
+      .def_property_readonly("plain", &DatasetIndex::plain, "Whether each sample is a whole file.")
+      .def("read", &read, py::arg("number"), py::arg("store"),
+           "The bytes of a sample, from the store that its objects are in: a folder or an address.")
       .def("__len__", &DatasetIndex::samples)
       .def("__repr__",
            [](const DatasetIndex& self) {

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,7 @@
 #include "foreload/loader/report.h"
 #include "foreload/loader/start_report.h"
 
+#include "cache.h"
 #include "calls.h"
 #include "endings.h"
 #include "pixels.h"
@@ -45,26 +48,44 @@ struct LoaderBatch {
   // All samples in one writable array; None where they are apart or bytes.
   py::object pixels() const {
     if (batch->decoded.empty()) return py::none();
-    std::vector<py::ssize_t> shape = shape_of(batch->form);
-    shape.insert(shape.begin(), static_cast<py::ssize_t>(batch->samples.size()));
-    return py::array(dtype_of(batch->form.type), shape, batch->decoded.data(), lease());
+    return array_of(batch->form, batch->decoded);
   }
   // The tensor of bytes that begins with the decoded samples; None where memory is no tensor's.
   py::object tensor() const {
     return tensors ? tensors->tensor_at(batch->decoded.data()) : py::none();
   }
   // One writable array for each sample, where sizes differ.
-  py::list apart() const {
+  py::list apart() const { return arrays_of(batch->apart); }
+  // Read-only views of the bytes of each sample, where nothing was decoded.
+  py::list data() const { return views_of(batch->bytes); }
+  // By name, what the three above are of a whole sample: one array, a list of arrays, or views.
+  py::dict parts() const {
+    py::dict found;
+    for (BatchPart& part : batch->parts) {
+      py::object value = views_of(part.bytes);
+      if (!part.decoded.empty()) value = array_of(part.form, part.decoded);
+      if (!part.apart.empty()) value = arrays_of(part.apart);
+      found[py::str(part.name)] = std::move(value);
+    }
+    return found;
+  }
+
+ private:
+  py::array array_of(const OutputForm& form, std::span<std::byte> decoded) const {
+    std::vector<py::ssize_t> shape = shape_of(form);
+    shape.insert(shape.begin(), static_cast<py::ssize_t>(batch->samples.size()));
+    return py::array(dtype_of(form.type), shape, decoded.data(), lease());
+  }
+  py::list arrays_of(std::vector<Transform::Sample>& samples) const {
     py::list arrays;
-    for (Transform::Sample& sample : batch->apart)
+    for (Transform::Sample& sample : samples)
       arrays.append(py::array(dtype_of(sample.form.type), shape_of(sample.form),
                               sample.bytes.data(), lease()));
     return arrays;
   }
-  // Read-only views of the bytes of each sample, where nothing was decoded.
-  py::list data() const {
+  py::list views_of(const std::vector<std::span<const std::byte>>& all) const {
     py::list views;
-    for (const auto& bytes : batch->bytes) {
+    for (const auto& bytes : all) {
       py::array view(py::dtype("uint8"), {static_cast<py::ssize_t>(bytes.size())}, {1},
                      bytes.data(), lease());
       py::detail::array_proxy(view.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
@@ -95,6 +116,39 @@ struct EndLoader {
       endings().end(std::move(owned));
     else
       owned.reset();
+  }
+};
+
+std::vector<int64_t> labels_of(const DatasetIndex& index, const std::vector<uint64_t>& samples) {
+  std::vector<int64_t> labels;
+  labels.reserve(samples.size());
+  for (const uint64_t sample : samples) labels.push_back(index.label(sample));
+  return labels;
+}
+
+std::vector<uint64_t> vector_of(const Integers& array) {
+  return {array.data(), array.data() + array.size()};
+}
+
+// Samples that somebody fetches.
+struct FetchTicket {
+  std::shared_ptr<Ticket> ticket;
+  std::shared_ptr<const DatasetIndex> index;
+  std::shared_ptr<TensorMemory> tensors;
+
+  // The samples, and by place why some cannot be had. Signals are seen while it waits.
+  std::pair<LoaderBatch, std::map<uint32_t, std::string>> take() const {
+    const Fetched fetched = compute([this](SignalWatch& watch) -> Result<Fetched> {
+      while (!ticket->wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)))
+        if (!watch.proceed()) return fail(ErrorKind::cancelled, "interrupted");
+      if (!ticket->answer()) return fail(ErrorKind::invalid, ticket->answer().error().message);
+      return *ticket->answer();
+    });
+    std::map<uint32_t, std::string> errors;
+    for (const auto& [place, error] : fetched.errors) errors[place] = error.message;
+    return {
+        {std::make_shared<Batch>(fetched.batch), labels_of(*index, fetched.batch.samples), tensors},
+        std::move(errors)};
   }
 };
 
@@ -137,17 +191,21 @@ class LoaderCore {
       throw py::error_already_set();
     }
     if (!batch) return std::nullopt;
-    LoaderBatch result{std::make_shared<Batch>(std::move(*batch)), {}, tensors_};
-    result.labels.reserve(result.batch->samples.size());
-    for (const uint64_t sample : result.batch->samples)
-      result.labels.push_back(from->index().label(sample));
-    return result;
+    std::vector<int64_t> labels = labels_of(from->index(), batch->samples);
+    return LoaderBatch{std::make_shared<Batch>(std::move(*batch)), std::move(labels), tensors_};
+  }
+
+  // Not with the GIL: see without_gil().
+  FetchTicket fetch(const Integers& samples, bool as_bytes) const {
+    const std::shared_ptr<Loader> from = loader();
+    auto ticket = [&, list = vector_of(samples)]() mutable {
+      py::gil_scoped_release release;
+      return from->fetch(std::move(list), as_bytes);
+    }();
+    return {python::take(std::move(ticket)), from->shared_index(), tensors_};
   }
 
   void give_list(const Integers& samples, const Integers& batch_ends) {
-    const auto vector_of = [](const Integers& array) {
-      return std::vector<uint64_t>(array.data(), array.data() + array.size());
-    };
     take(loader()->give_list(vector_of(samples), vector_of(batch_ends)));
   }
 
@@ -184,14 +242,25 @@ Result<std::unique_ptr<Loader>> in_time(Result<std::unique_ptr<Loader>> opened) 
   return opened;
 }
 
+// Name, transform (None: the bytes are wanted) and number of the picture that it is a mask of.
+using GivenPart = std::tuple<std::string, std::shared_ptr<Transform>, std::optional<size_t>>;
+
 // `more` are settings, too, for benchmarks that replace this function.
 std::unique_ptr<LoaderCore> open_loader(LoaderSettings settings,
                                         const std::shared_ptr<Transform>& transform,
+                                        const std::vector<GivenPart>& parts,
                                         const std::optional<py::function>& make_tensor,
+                                        const CacheCore* cache,
                                         const std::shared_ptr<Meeting>& meeting,
                                         uint64_t meeting_number, const py::kwargs& more) {
   fill(settings, more);
-  settings.transform = transform;
+  if (cache != nullptr) settings.cache = cache->cache();
+  settings.transform = std::shared_ptr<const Transform>(transform);
+  if (!parts.empty()) {
+    std::vector<SampleTransform::Part> named;
+    for (const auto& [name, of_part, mask_of] : parts) named.push_back({name, of_part, mask_of});
+    settings.transform = take(SampleTransform::make(std::move(named)));
+  }
   std::shared_ptr<TensorMemory> tensors;
   if (make_tensor) {
     tensors = std::make_shared<TensorMemory>(*make_tensor);
@@ -228,6 +297,7 @@ void register_batch(py::module_& module) {
       .def_property_readonly("tensor", &LoaderBatch::tensor)
       .def_property_readonly("apart", &LoaderBatch::apart)
       .def_property_readonly("data", &LoaderBatch::data)
+      .def_property_readonly("parts", &LoaderBatch::parts)
       .def("__len__", [](const LoaderBatch& b) { return b.batch->samples.size(); });
 }
 
@@ -240,12 +310,16 @@ void register_loader(py::module_& module) {
     endings().wait();
   });
   register_batch(module);
+  py::class_<FetchTicket>(module, "FetchTicket")
+      .def("take", &FetchTicket::take)
+      .def("cancel", [](FetchTicket& fetch) { fetch.ticket->cancel(); });
   py::class_<LoaderCore>(module, "LoaderCore")
       .def("next", &LoaderCore::next, py::arg("seconds") = std::nullopt)
       .def("seek",
            without_gil<uint64_t, uint64_t>(
                [](Loader& loader, uint64_t epoch, uint64_t start) { loader.seek(epoch, start); }))
       .def("give_list", &LoaderCore::give_list, py::arg("samples"), py::arg("batch_ends"))
+      .def("fetch", &LoaderCore::fetch, py::arg("samples"), py::arg("as_bytes") = false)
       .def("batches_in",
            [](LoaderCore& core, uint64_t epoch) { return core.loader()->batches_in(epoch); })
       .def("close", &LoaderCore::close)
@@ -295,7 +369,8 @@ void register_loader(py::module_& module) {
       .def("run_figures_json",
            without_gil<>([](Loader& loader) { return to_json(loader.stats().figures); }));
   module.def("open_loader", &open_loader, py::arg("settings"), py::kw_only(),
-             py::arg("transform") = nullptr, py::arg("make_tensor") = std::nullopt,
+             py::arg("transform") = nullptr, py::arg("parts") = std::vector<GivenPart>(),
+             py::arg("make_tensor") = std::nullopt, py::arg("cache") = nullptr,
              py::arg("meeting") = nullptr, py::arg("meeting_number") = 0);
 }
 

@@ -41,6 +41,12 @@ uint64_t within(std::string_view name, int64_t value, uint64_t first, uint64_t e
   return number;
 }
 
+py::str file_name(std::string_view name) {
+  PyObject* text = PyUnicode_DecodeFSDefaultAndSize(name.data(), std::ssize(name));
+  if (text == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(text);
+}
+
 namespace {
 
 void register_errors(py::module_& module) {
@@ -96,6 +102,7 @@ PYBIND11_MODULE(_core, module) {
   register_rows(module);
   register_mapped_file(module);
   register_run_record(module);
+  register_cache(module);
   register_loader(module);
   register_gpu(module);
   register_verdict(module);

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "foreload/plan/order.h"
-
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +7,8 @@
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
+
+#include "foreload/plan/given_order.h"
 
 #include "calls.h"
 #include "lists.h"
@@ -20,29 +19,32 @@ namespace {
 
 // One epoch's order, with what it was made from.
 struct Epoch {
-  std::unique_ptr<const Order> order;
-  std::unique_ptr<const EpochOrder> ids;
-
-  static Result<Epoch> of(Result<std::unique_ptr<const Order>> order, uint64_t number) {
-    Epoch epoch;
-    FORELOAD_TRY(epoch.order, std::move(order));
-    FORELOAD_TRY(epoch.ids, epoch.order->epoch(number));
-    return epoch;
-  }
+  std::unique_ptr<Order> order;
+  std::shared_ptr<const EpochOrder> ids;
 };
 
-Epoch seeded(const std::string& kind, uint64_t samples, uint64_t seed, uint64_t epoch) {
+// Of lists that somebody will give, what they are expected to be like.
+const Order& expected_of(const Order& order) {
+  return order.expected() == nullptr ? order : *order.expected();
+}
+
+Epoch seeded(const OrderSettings& settings, uint64_t samples, uint64_t seed, uint64_t number) {
   return compute([&](SignalWatch&) -> Result<Epoch> {
-    FORELOAD_TRY(const OrderKind order, parse_order_kind(kind));
-    return Epoch::of(make_order(order, samples, seed), epoch);
+    Epoch epoch;
+    FORELOAD_TRY(epoch.order, make_order(settings, samples, seed));
+    FORELOAD_TRY(epoch.ids, expected_of(*epoch.order).epoch(number));
+    return epoch;
   });
 }
 
 Epoch given(uint64_t samples, const py::array_t<int64_t, py::array::c_style>& ids) {
-  std::vector<std::vector<uint64_t>> epochs(1);
-  epochs[0].assign(ids.data(), ids.data() + ids.size());
+  std::vector<uint64_t> list(ids.data(), ids.data() + ids.size());
   return compute([&](SignalWatch&) -> Result<Epoch> {
-    return Epoch::of(make_given_order(samples, std::move(epochs)), 0);
+    Epoch epoch;
+    FORELOAD_TRY(epoch.order, make_order({"given"}, samples, 0));
+    FORELOAD_TRY(auto known, epoch.order->given()->give(std::move(list)));
+    epoch.ids = std::move(known.list);
+    return epoch;
   });
 }
 
@@ -50,29 +52,13 @@ Sharding shard(const Epoch& epoch, uint32_t ranks, const std::string& pad, uint6
   return {epoch.ids->size(), ranks, take(parse_pad(pad)), start};
 }
 
-// The first position of the sample that has not been consumed yet.
-std::optional<uint64_t> find_from(const EpochOrder& ids, uint64_t sample, uint64_t start) {
-  const auto first = ids.find(sample);
-  if (!first || *first >= start) return first;
-  // Consumed once; only an order with repeats has it again.
-  std::vector<uint64_t> piece(uint64_t{1} << 16);
-  for (uint64_t position = start; position < ids.size(); position += piece.size()) {
-    piece.resize(std::min<uint64_t>(piece.size(), ids.size() - position));
-    ids.read(position, piece);
-    const auto found = std::find(piece.begin(), piece.end(), sample);
-    if (found != piece.end()) return position + static_cast<uint64_t>(found - piece.begin());
-  }
-  return std::nullopt;
-}
-
 std::optional<std::pair<uint32_t, uint64_t>> find(const Epoch& epoch, int64_t sample,
                                                   uint32_t ranks, const std::string& pad,
                                                   uint64_t start) {
   const uint64_t id = within("sample", sample, 0, epoch.order->samples());
   const Sharding sharding = shard(epoch, ranks, pad, start);
-  const bool repeats = epoch.order->kind() == OrderKind::given;
   const auto position = compute([&](SignalWatch&) -> Result<std::optional<uint64_t>> {
-    return repeats ? find_from(*epoch.ids, id, start) : epoch.ids->find(id);
+    return epoch.ids->next_use(id, start);
   });
   if (!position) return std::nullopt;
   const auto read = sharding.reader(*position);
@@ -83,8 +69,42 @@ std::optional<std::pair<uint32_t, uint64_t>> find(const Epoch& epoch, int64_t sa
 }  // namespace
 
 void register_order(py::module_& module) {
+  using Weights = py::array_t<double, py::array::c_style | py::array::forcecast>;
+  py::class_<OrderSettings>(module, "OrderSettings", "Which order samples come in.")
+      .def(py::init([](std::string name) { return OrderSettings{std::move(name)}; }),
+           py::arg("name"))
+      .def(py::init([](const Weights& weights, uint64_t draws) {
+             auto all = std::make_shared<const std::vector<double>>(
+                 weights.data(), weights.data() + weights.size());
+             return OrderSettings{"weighted", {}, std::move(all), draws};
+           }),
+           py::arg("weights"), py::arg("draws"))
+      .def("as_given", &OrderSettings::as_given)
+      .def_property_readonly(
+          "kind",
+          [](const OrderSettings& order) { return order.like.empty() ? order.name : order.like; },
+          "Its name, or that of what it is like.")
+      .def_property_readonly(
+          "given", [](const OrderSettings& order) { return order.name == "given"; },
+          "Whether lists of one rank alone are given, epoch by epoch.")
+      .def(
+          "entries",
+          [](const OrderSettings& order, uint64_t samples) {
+            return expected_of(*take(make_order(order, samples, 0))).shape(0).entries;
+          },
+          py::arg("samples"), "How many samples an epoch has.")
+      .def(
+          "identity",
+          [](const OrderSettings& order, uint64_t samples) {
+            const auto made = take(make_order(order, samples, 0));
+            const Order& known = expected_of(*made);
+            const std::string name(known.name());
+            return parse_order(name) ? name : name + " " + known.digest().hex();
+          },
+          py::arg("samples"), "What must be the same for it to be the same order, the seed apart.");
+  py::implicitly_convertible<py::str, OrderSettings>();
   py::class_<Epoch>(module, "Epoch", "The order in which one epoch visits samples.")
-      .def(py::init(&seeded), py::arg("kind"), py::arg("samples"), py::arg("seed"),
+      .def(py::init(&seeded), py::arg("order"), py::arg("samples"), py::arg("seed"),
            py::arg("epoch"))
       .def_static("given", &given, py::arg("samples"), py::arg("ids").noconvert())
       .def("__len__", [](const Epoch& epoch) { return epoch.ids->size(); })

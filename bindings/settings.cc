@@ -168,21 +168,16 @@ SettingValue from_python(const Setting& setting, py::handle value) {
   return {};
 }
 
-py::object text_of(const std::string& path) {
-  return py::reinterpret_steal<py::object>(
-      PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<py::ssize_t>(path.size())));
-}
-
 py::object to_python(const Setting& setting, const SettingValue& value) {
   if (setting.kind == SettingKind::memory)
     return py::int_(std::get<std::vector<DiskBudget>>(value).at(0).bytes);
   if (const auto* all = std::get_if<std::vector<DiskBudget>>(&value)) {
     py::list found;
     for (const DiskBudget& disk : *all)
-      found.append(py::make_tuple(text_of(disk.folder.native()), disk.bytes));
+      found.append(py::make_tuple(file_name(disk.folder.native()), disk.bytes));
     return found;
   }
-  if (const auto* text = std::get_if<std::string>(&value)) return text_of(*text);
+  if (const auto* text = std::get_if<std::string>(&value)) return file_name(*text);
   return std::visit(
       [](const auto& plain) -> py::object {
         using Plain = std::decay_t<decltype(plain)>;
@@ -201,20 +196,14 @@ const Setting* found(std::string_view name) {
   return nullptr;
 }
 
-// Why budgets are as large as they are where "auto" was given, by folder; memory has the empty one.
-py::dict reasons(const LoaderSettings& settings) {
-  py::dict why;
-  if (!settings.memory_why.empty()) why[""] = settings.memory_why;
-  for (const DiskBudget& disk : settings.disks)
-    if (!disk.why.empty()) why[text_of(disk.folder.native())] = disk.why;
-  return why;
-}
-
 using Ranges = std::vector<std::vector<std::tuple<uint64_t, uint64_t, std::optional<uint64_t>>>>;
 
-// The files of the data set, and the ranges of them that samples are made of.
-void set_files(LoaderSettings& settings, std::vector<std::string> files, const Ranges& ranges) {
+// The files of the data set, the ranges of them that samples are made of, and what these are
+// called.
+void set_files(LoaderSettings& settings, std::vector<std::string> files, const Ranges& ranges,
+               std::vector<std::string> part_names) {
   settings.files = std::move(files);
+  settings.part_names = std::move(part_names);
   settings.ranges.clear();
   for (const auto& sample : ranges) {
     std::vector<FileRange>& parts = settings.ranges.emplace_back();
@@ -230,6 +219,10 @@ void fill(LoaderSettings& settings, const py::dict& given) {
     const std::string name = py::str(key);
     const Setting* setting = found(name);
     if (setting == nullptr) throw py::type_error("there is no setting " + name);
+    if (name == "order" && py::isinstance<OrderSettings>(value)) {  // more than a name
+      settings.order = value.cast<OrderSettings>();
+      continue;
+    }
     take(setting->set(settings, from_python(*setting, value)));
   }
 }
@@ -242,7 +235,8 @@ void register_settings(py::module_& module) {
         return settings;
       }))
       .def("set", [](LoaderSettings& settings, const py::kwargs& given) { fill(settings, given); })
-      .def("set_files", &set_files, py::arg("files"), py::arg("ranges"))
+      .def("set_files", &set_files, py::arg("files"), py::arg("ranges"),
+           py::arg("part_names") = std::vector<std::string>())
       .def(
           "share_folders",
           [](LoaderSettings& settings, uint32_t lane, uint32_t lanes) {
@@ -251,22 +245,6 @@ void register_settings(py::module_& module) {
             settings.lanes = lanes;
           },
           py::arg("lane"), py::arg("lanes"))
-      .def(
-          "lend",
-          [](LoaderSettings& settings, uint64_t memory,
-             const std::vector<std::pair<Path, uint64_t>>& disks, const py::dict& why) {
-            const auto reason = [&why](const py::object& folder) {
-              return why.contains(folder) ? why[folder].cast<std::string>() : std::string();
-            };
-            settings.per_rank = true;
-            settings.memory = memory;
-            settings.memory_why = reason(py::str(""));
-            settings.disks.clear();
-            for (const auto& [folder, bytes] : disks)
-              settings.disks.push_back({folder, bytes, reason(text_of(folder.native()))});
-          },
-          py::arg("memory"), py::arg("disks"), py::arg("why"))
-      .def_property_readonly("budgets_why", &reasons)
       .def_property_readonly("recorded_json", &recorded_json)
       .def("__getattr__", [](const LoaderSettings& settings, const std::string& name) {
         const Setting* setting = found(name);

@@ -22,24 +22,7 @@
 namespace foreload::python {
 
 py::dtype dtype_of(PixelType type) {
-  switch (type) {
-    case PixelType::uint8:
-      return py::dtype("uint8");
-    case PixelType::float32:
-      return py::dtype("float32");
-    case PixelType::float16:
-      return py::dtype("float16");
-    case PixelType::bfloat16:
-    case PixelType::uint16:
-      return py::dtype("uint16");
-    case PixelType::int16:
-      return py::dtype("int16");
-    case PixelType::int32:
-      return py::dtype("int32");
-    case PixelType::float64:
-      return py::dtype("float64");
-  }
-  throw py::value_error("unknown pixel type");
+  return py::dtype(std::string(name_of(type == PixelType::bfloat16 ? PixelType::uint16 : type)));
 }
 
 std::vector<py::ssize_t> shape_of(const OutputForm& form) {
@@ -99,9 +82,11 @@ OtherDecoder other_decoder(py::function decode) {
 // pybind11 knows no pointers to const; nothing of a Transform can be changed anyway.
 using CompiledTransform = std::shared_ptr<Transform>;
 
-CompiledTransform compile(const std::string& json, std::optional<py::function> other) {
+CompiledTransform compile(const std::string& json, std::optional<py::function> other,
+                          const std::string& other_name) {
   auto transform = take(Transform::compile(take(steps_from_json(json))));
-  if (other) transform = transform->with_other_formats(other_decoder(std::move(*other)));
+  if (other)
+    transform = transform->with_other_formats(other_decoder(std::move(*other)), other_name);
   return std::const_pointer_cast<Transform>(transform);
 }
 
@@ -163,7 +148,8 @@ void register_transform(py::module_& module) {
       .def("run", &run, py::arg("data"), py::arg("seed"), py::arg("epoch"), py::arg("position"))
       .def("run_sized", &run_sized, py::arg("data"), py::arg("seed"), py::arg("epoch"),
            py::arg("position"), py::arg("picture") = std::nullopt);
-  module.def("compile_transform", &compile, py::arg("json"), py::arg("other") = std::nullopt);
+  module.def("compile_transform", &compile, py::arg("json"), py::arg("other") = std::nullopt,
+             py::arg("other_name") = "");
 }
 
 }  // namespace foreload::python

@@ -89,7 +89,7 @@ void feistel_first_indices(benchmark::State& state) {
   uint64_t epoch = 0;
   std::vector<uint64_t> ids(256);
   for (auto _ : state) {
-    const auto order = std::move(*make_order(OrderKind::feistel, kBillion, 7));
+    const auto order = std::move(*make_order({"feistel"}, kBillion, 7));
     const auto opened = std::move(*order->epoch(epoch++));
     read_list(*opened, {kBillion, 1024, Pad::repeat, 0}, 777, 0, ids);
     benchmark::DoNotOptimize(ids.data());

@@ -53,7 +53,7 @@ Result<Files> read_files(const std::string& folder) {
 Result<std::string> run(const std::string& folder, uint64_t epochs, unsigned threads,
                         uint64_t places) {
   FORELOAD_TRY(const Files files, read_files(folder));
-  FORELOAD_TRY(const auto order, make_order(OrderKind::torch, files.size(), kSeed));
+  FORELOAD_TRY(const auto order, make_order({}, files.size(), kSeed));
   FORELOAD_TRY(
       const auto chain,
       Transform::compile({step::RandomResizedCrop{{kSide, kSide}}, step::RandomHorizontalFlip{},

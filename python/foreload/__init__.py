@@ -35,6 +35,7 @@ from foreload.engine.cache import Cache
 from foreload.engine.reader import Reader
 from foreload.planning.order import batches, find, order
 from foreload.planning.plan import plan
+from foreload.planning.weighted_order import WeightedOrder
 from foreload.python_transforms.sample_maker import BadSampleError, TransformError
 from foreload.reports.progress import progress
 from foreload.reports.run_log import record
@@ -56,6 +57,7 @@ __all__ = [
     "Reader",
     "ServedDataset",
     "TransformError",
+    "WeightedOrder",
     "__version__",
     "batches",
     "find",

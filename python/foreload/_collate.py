@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,15 +31,22 @@ def channels_first(images: Any) -> Any:
     return images.movedim(-1, -3)
 
 
-def pinned(value: Any) -> Any:
-    """Copies of all tensors in pinned memory."""
-    if hasattr(value, "pin_memory"):
-        return value.pin_memory()
+def each_tensor(value: Any, change: Callable[[Any], Any], has: str = "data_ptr") -> Any:
+    """The value with all tensors in it changed: whatever has a method of that name."""
+    if hasattr(value, has):
+        return change(value)
     if isinstance(value, Mapping):
-        return {key: pinned(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        return type(value)(pinned(entry) for entry in value)
+        return {key: each_tensor(entry, change, has) for key, entry in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(each_tensor(entry, change, has) for entry in value))
+    if isinstance(value, list | tuple):
+        return type(value)(each_tensor(entry, change, has) for entry in value)
     return value
+
+
+def pinned(value: Any) -> Any:
+    """Copies of all tensors in pinned memory; a batch of the user's own may pin itself."""
+    return each_tensor(value, lambda entry: entry.pin_memory(), has="pin_memory")
 
 
 def _numpy_collate(samples: list[Any]) -> Any:

@@ -4,7 +4,7 @@
 import builtins
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,13 @@ class Index:
         """Open an index that was saved; reads neither folders nor samples."""
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a file, whole or not at all."""
+    def sample(self, number: int) -> tuple[str, int, list[tuple[str, int, int]]]:
+        """Name and label of a sample, and object, first byte and length of each of its parts."""
+    @property
+    def plain(self) -> bool:
+        """Whether each sample is a whole file."""
+    def read(self, number: int, store: str | os.PathLike[str]) -> bytes:
+        """The bytes of a sample, from the store that its objects are in: a folder or an address."""
     def __len__(self) -> int: ...
     @property
     def names(self) -> list[str]:
@@ -70,11 +77,30 @@ class Index:
     def fingerprint(self) -> str:
         """Says which samples these are; equal for equal names in equal order."""
 
+class OrderSettings:
+    """Which order samples come in."""
+
+    @overload
+    def __init__(self, name: str) -> None: ...
+    @overload
+    def __init__(self, weights: npt.NDArray[np.float64], draws: int) -> None: ...
+    def as_given(self) -> OrderSettings: ...
+    @property
+    def kind(self) -> str:
+        """Its name, or that of what it is like."""
+    @property
+    def given(self) -> bool:
+        """Whether lists of one rank alone are given, epoch by epoch."""
+    def entries(self, samples: int) -> int:
+        """How many samples an epoch has."""
+    def identity(self, samples: int) -> str:
+        """What must be the same for it to be the same order, the seed apart."""
+
 @final
 class Epoch:
     """The order in which one epoch visits samples."""
 
-    def __init__(self, kind: str, samples: int, seed: int, epoch: int) -> None: ...
+    def __init__(self, order: OrderSettings | str, samples: int, seed: int, epoch: int) -> None: ...
     @staticmethod
     def given(samples: int, ids: npt.NDArray[np.int64]) -> Epoch: ...
     def __len__(self) -> int: ...
@@ -216,7 +242,9 @@ class CompiledTransform:
         size of the `picture` that it is a mask of."""
 
 def compile_transform(
-    json: str, other: Callable[[bytes, str, bool], npt.NDArray[np.uint8]] | None = None
+    json: str,
+    other: Callable[[bytes, str, bool], npt.NDArray[np.uint8]] | None = None,
+    other_name: str = "",
 ) -> CompiledTransform: ...
 def available_cpus() -> int: ...
 def wait_for_endings() -> None:
@@ -253,6 +281,9 @@ class LoaderBatch:
     @property
     def data(self) -> list[memoryview]:
         """The bytes of each sample, read-only, where nothing is decoded."""
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Named parts: all samples in one array, a list of arrays, or of read-only bytes."""
     def __len__(self) -> int: ...
 
 @final
@@ -269,6 +300,27 @@ class RunRecord:
     @property
     def text(self) -> str: ...
 
+class Cache:
+    """Memory and disks of this process, for several engines."""
+
+    def __init__(self, budgets: Settings, member: int, members: int) -> None: ...
+    @property
+    def memory_left(self) -> int: ...
+    @property
+    def disks_left(self) -> list[int]: ...
+    def write_blob(self, name: str, data: bytes | bytearray | memoryview) -> None: ...
+    def read_blob(self, name: str) -> bytes | None: ...
+
+class FetchTicket:
+    """Samples that were asked for out of order; whoever lets go of it does not want them any more.
+
+    `take` waits for them and also says by place why some cannot be had. ValueError: cancelled, or
+    the engine was closed before.
+    """
+
+    def take(self) -> tuple[LoaderBatch, dict[int, str]]: ...
+    def cancel(self) -> None: ...
+
 class LoaderCore:
     """The engine behind foreload.DataLoader."""
 
@@ -277,6 +329,7 @@ class LoaderCore:
     def give_list(
         self, samples: npt.NDArray[np.int64], batch_ends: npt.NDArray[np.int64]
     ) -> None: ...
+    def fetch(self, samples: npt.NDArray[np.int64], as_bytes: bool = False) -> FetchTicket: ...
     def batches_in(self, epoch: int) -> int: ...
     def close(self) -> None: ...
     @property
@@ -305,15 +358,15 @@ class Settings:
     def __init__(self, **settings: Any) -> None: ...
     def set(self, **settings: Any) -> None:
         """Change some."""
-    def set_files(self, files: list[str], ranges: list[list[tuple[int, int, int | None]]]) -> None:
-        """The files of the data set, and what of them samples are made of."""
-    def lend(self, memory: int, disks: list[tuple[str, int]], why: dict[str, str]) -> None:
-        """Budgets of this rank, out of a cache."""
+    def set_files(
+        self,
+        files: list[str],
+        ranges: list[list[tuple[int, int, int | None]]],
+        part_names: list[str] = ...,
+    ) -> None:
+        """The files of the data set, what of them samples are made of, and how that is called."""
     def share_folders(self, lane: int, lanes: int) -> None:
         """Which part of the folders of disk caches is its own; budgets are cut to what it needs."""
-    @property
-    def budgets_why(self) -> dict[str, str]:
-        """Why budgets are so large where "auto" was given, by folder; memory has the empty one."""
     @property
     def recorded_json(self) -> str:
         """What the header of a run file says of them."""
@@ -324,7 +377,9 @@ def open_loader(
     settings: Settings,
     *,
     transform: CompiledTransform | None = None,
+    parts: list[tuple[str, CompiledTransform | None, int | None]] = ...,
     make_tensor: Callable[[int], Any] | None = None,
+    cache: Cache | None = None,
     meeting: Meeting | None = None,
     meeting_number: int = 0,
     **more: Any,

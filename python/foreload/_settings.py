@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import SupportsIndex, TypedDict
+from typing import TYPE_CHECKING, SupportsIndex, TypedDict
 
 from foreload._arguments import Bytes
+
+if TYPE_CHECKING:
+    from foreload.planning.weighted_order import WeightedOrder
 
 Disk = str | tuple[str | os.PathLike[str], Bytes]
 
@@ -34,7 +37,7 @@ class JobSettings(TypedDict, total=False):
     batch_size: SupportsIndex
     drop_last: bool
     seed: SupportsIndex
-    order: str
+    order: str | WeightedOrder
     pad: str
     first_epoch: SupportsIndex
     start: SupportsIndex
@@ -58,6 +61,7 @@ class LoaderSettings(StorageSettings, total=False):
     """Those of `foreload.DataLoader` that torch's has not."""
 
     on_error: str
+    form: str
     transport: str
     join_timeout: float
     peer_timeout: float

@@ -15,12 +15,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from foreload import _core
 from foreload._arguments import path_of
+from foreload.reports.program import Parser, status_of
 from foreload.reports.run_files import Refusal
-from foreload.reports.simulation_pictures import NotASimulation, draw_simulation, is_simulation
+from foreload.reports.simulation_pictures import draw_simulation, is_simulation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,15 +82,9 @@ class Figures:
 def read_document(file: str) -> Any:
     """What is in a JSON file, or on standard input if it is "-"."""
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        return json.loads(sys.stdin.read() if file == "-" else Path(file).read_text("utf-8"))
     except OSError as error:
         raise Refusal(f"cannot read {file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Refusal(
-            f"cannot read {file}: it is not JSON; make a plan with 'foreload plan --json'"
-        ) from None
-    try:
-        return json.loads(text)
     except (ValueError, RecursionError):
         raise Refusal(
             f"cannot read {file}: it is not JSON; make a plan with 'foreload plan --json'"
@@ -272,26 +267,6 @@ def _span(histogram: Sequence[float]) -> tuple[int, int]:
     return (seen[0], seen[-1]) if seen else (0, len(histogram) - 1)
 
 
-class Parser(argparse.ArgumentParser):
-    """Bad arguments are a Refusal too."""
-
-    def error(self, message: str) -> NoReturn:
-        unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split()[0]
-        if message.startswith("unrecognized arguments: ") and unknown.startswith("-"):
-            near = _core.nearest(unknown, list(self._option_string_actions))
-            message = f"unknown option {unknown}" + (f"; did you mean {near}?" if near else "")
-        raise Refusal(message)
-
-    def output(self, option: str, file: str) -> Path:
-        """A file that can be written when everything is done."""
-        path = Path(path_of(file))
-        try:
-            _core.check_output_file(option, path)
-        except ValueError as error:
-            raise Refusal(str(error)) from None
-        return path
-
-
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(
         prog="foreload plot",
@@ -307,7 +282,6 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="picture to write: .png or .svg"
     )
-    parser.add_argument("--version", action="version", version=f"foreload {_core.__version__}")
     arguments = parser.parse_args(argv)
     arguments.output = parser.output("--output", arguments.output)
     arguments.plans = [path_of(file) for file in arguments.plans]
@@ -329,8 +303,6 @@ def _run(argv: Sequence[str] | None) -> None:
             figure = draw_simulation(*documents[0])
         else:
             figure = draw([figures_of(file, plan) for file, plan in documents])
-    except NotASimulation as reason:
-        raise Refusal(str(reason)) from None
     except ImportError:
         raise Refusal("drawing needs matplotlib: pip install 'foreload[plot]'") from None
     try:
@@ -341,12 +313,7 @@ def _run(argv: Sequence[str] | None) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `foreload plot` with these arguments; gives its exit status."""
-    try:
-        _run(argv)
-    except Refusal as refusal:
-        print(f"foreload plot: {refusal}", file=sys.stderr)
-        return 2
-    return 0
+    return status_of("foreload plot", _run, argv)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,13 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from foreload import _core
 from foreload._arguments import path_of
-from foreload.plot import Parser
 from foreload.reports.pictures import MB, Picture, pictures
+from foreload.reports.program import Parser, status_of
 from foreload.reports.run_files import PLACES, Epoch, Refusal, Run, parse_run, read_run
 
 ROWS = 40  # of a table
@@ -254,9 +255,7 @@ def _told_apart(runs: Sequence[Run]) -> list[Run]:
     """Runs with names of their own."""
     names = [run.name for run in runs]
     return [
-        run
-        if names.count(run.name) == 1
-        else Run(f"{run.name} ({i + 1})", run.about, run.epochs, run.moments, run.unfinished)
+        run if names.count(run.name) == 1 else replace(run, name=f"{run.name} ({i + 1})")
         for i, run in enumerate(runs)
     ]
 
@@ -300,7 +299,6 @@ def _run(argv: Sequence[str] | None) -> None:
         help="what 'foreload read --run-file', DataLoader(run_file=...) or foreload.record() wrote",
     )
     parser.add_argument("-o", "--out", required=True, metavar="FILE", help="the page to write")
-    parser.add_argument("--version", action="version", version=f"foreload {_core.__version__}")
     arguments = parser.parse_args(argv)
     out = parser.output("--out", arguments.out)
     _write(out, [read_run(path_of(file)) for file in arguments.runs])
@@ -308,12 +306,7 @@ def _run(argv: Sequence[str] | None) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `foreload report` with these arguments; gives its exit status."""
-    try:
-        _run(argv)
-    except Refusal as refusal:
-        sys.stderr.write(f"foreload report: {refusal}\n")
-        return 2
-    return 0
+    return status_of("foreload report", _run, argv)
 
 
 if __name__ == "__main__":

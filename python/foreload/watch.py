@@ -22,8 +22,8 @@ from types import FrameType
 from typing import Any
 
 from foreload import _core
-from foreload.plot import Parser
-from foreload.reports.run_files import FORMATS, PLACES, Epoch, Moment, Refusal
+from foreload.reports.program import Parser, status_of
+from foreload.reports.run_files import PLACES, Epoch, Moment, Refusal, check_format, not_a_run_file
 
 _TAIL = 1 << 17  # bytes at the end of a file that are enough to know how it stands
 _PATIENCE = 5.0  # seconds without a line, at least, until that is worth a word
@@ -87,17 +87,9 @@ class Follower:
         self.closed = False
         try:
             self.about = json.loads(header)
-            version = self.about["foreload_run"]
+            check_format(str(self.file), self.about["foreload_run"])
         except (KeyError, RecursionError, TypeError, ValueError):
-            raise Refusal(
-                f"cannot read {self.file}: it is not a run file; make one with "
-                "'foreload read --run-file' or DataLoader(run_file=...)"
-            ) from None
-        if version not in FORMATS:
-            raise Refusal(
-                f"cannot read {self.file}: it is a run file of format {version}, and this foreload "
-                f"reads formats {' and '.join(map(str, FORMATS))}; use the version that wrote it"
-            )
+            raise not_a_run_file(str(self.file)) from None
 
     def _take(self, line: bytes) -> None:
         try:
@@ -363,7 +355,6 @@ def _run(argv: Sequence[str] | None) -> None:
         "runs", nargs="+", metavar="RUN_FILE", help="what the job writes; RUN_FILE.0 finds others"
     )
     parser.add_argument("--once", action="store_true", help="write a line for each rank, and end")
-    parser.add_argument("--version", action="version", version=f"foreload {_core.__version__}")
     arguments = parser.parse_args(argv)
     followers = [Follower(file) for file in files_of(arguments.runs)]
     for follower in followers:
@@ -378,13 +369,9 @@ def _run(argv: Sequence[str] | None) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `foreload watch` with these arguments; gives its exit status."""
     try:
-        _run(argv)
-    except Refusal as refusal:
-        sys.stderr.write(f"foreload watch: {refusal}\n")
-        return 2
+        return status_of("foreload watch", _run, argv)
     except KeyboardInterrupt:
         return 0
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/base/files.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "foreload/base/descriptor.h"
 
 namespace foreload {
 namespace {
@@ -51,6 +55,35 @@ TEST_F(ReplaceFile, LeavesNothingBehindIfTheNameIsAFolder) {
   fs::create_directories(folder_ / "file" / "full");
   EXPECT_NE(replace_file(folder_ / "file", {}), 0);
   EXPECT_EQ(entries(), 1u);
+}
+
+using ReadFile = ReplaceFile;
+
+TEST_F(ReadFile, GivesAllOfItOrItsFirstBytes) {
+  const std::string all(100'000, 'x');
+  std::ofstream(folder_ / "file") << all;
+  std::string text;
+  EXPECT_EQ(read_file(folder_ / "file", text), 0);
+  EXPECT_EQ(text, all);
+  text.clear();
+  EXPECT_EQ(read_file(folder_ / "file", text, 70'000), 0);
+  EXPECT_EQ(text.size(), 70'000u);
+}
+
+TEST_F(ReadFile, SaysWhatIsWrong) {
+  std::string text;
+  EXPECT_EQ(read_file(folder_ / "no", text), ENOENT);
+  EXPECT_EQ(read_file(folder_, text), EISDIR);
+}
+
+TEST_F(ReadFile, EndsWhereTheFileDoes) {
+  std::ofstream(folder_ / "file") << "0123456789";
+  const Descriptor file(::open((folder_ / "file").c_str(), O_RDONLY));
+  std::array<std::byte, 8> into;
+  EXPECT_EQ(read_at(file.get(), 1, into), 8);
+  EXPECT_EQ(into[0], std::byte{'1'});
+  EXPECT_EQ(read_at(file.get(), 7, into), 3);
+  EXPECT_EQ(read_at(-1, 0, into), -1);
 }
 
 }  // namespace

@@ -33,6 +33,11 @@ TEST(CheckChoice, NamesAllChoicesAndTheNearest) {
             "--io is 'thread': use auto, io_uring or threads; did you mean threads?");
 }
 
+TEST(PercentEncoded, LeavesLettersDigitsAndWhatIsPlain) {
+  EXPECT_EQ(percent_encoded("aZ9-_.", "-"), "aZ9-%5F%2E");
+  EXPECT_EQ(percent_encoded("\xC3\xA9/ ", "/"), "%C3%A9/%20");
+}
+
 TEST(FormatAge, TakesTheLargestUnitThatFits) {
   EXPECT_EQ(format_age(-5), "0 seconds");
   EXPECT_EQ(format_age(1.9), "1 second");

@@ -217,6 +217,20 @@ TEST_F(IndexTest, SavedFileIsTheIndexInMemory) {
   EXPECT_EQ(walk(reloaded(index)), walk(index));
 }
 
+TEST_F(IndexTest, BytesThatWereSentAreTheIndex) {
+  const DatasetIndex index = general_index();
+  const std::vector<std::byte> image(index.image().begin(), index.image().end());
+  const auto parsed = DatasetIndex::parse(image);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->fingerprint(), index.fingerprint());
+  EXPECT_TRUE(std::ranges::equal(parsed->image(), image));
+  for (const size_t length : {size_t{0}, size_t{11}, image.size() - 1}) {
+    const auto cut = DatasetIndex::parse(std::span(image).first(length));
+    ASSERT_FALSE(cut);
+    EXPECT_EQ(cut.error().kind, ErrorKind::corrupt);
+  }
+}
+
 TEST_F(IndexTest, FingerprintSurvivesTheRoundTrip) {
   EXPECT_EQ(reloaded(general_index()).fingerprint(), general_index().fingerprint());
 }

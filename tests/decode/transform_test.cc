@@ -410,7 +410,7 @@ TEST(Transform, AsksAnotherDecoderForOtherFormats) {
     for (uint32_t y = 0; y < 30; ++y) std::memcpy(out.row(y), pixels.data() + y * 120, 120);
     return {};
   };
-  const auto asking = chain->with_other_formats(decoder);
+  const auto asking = chain->with_other_formats(decoder, "a test");
   const std::vector<std::byte> unknown(2);
   Scratch scratch;
   for (uint64_t position = 0; position < 20; ++position) {

@@ -54,6 +54,21 @@ TEST_F(HandsTest, CopiesGoBeforeDecodingAndDecodingByPlace) {
   EXPECT_EQ(order(), "cdd");
 }
 
+// A seek leaves a making that has not begun, and its place gets another one; reads ahead have no
+// place at all.
+TEST_F(HandsTest, WhatHasNoPlaceComesLastAndNothingIsLost) {
+  hold_up();
+  const auto decode_as = [this](BatchPlace place, char letter) {
+    hands_.decode(place, [work = job(letter, 1)](Scratch&) { work(); });
+  };
+  decode_as({kNoBatch, 0}, 'a');
+  decode_as({kNoBatch, 0}, 'a');
+  decode_as({7, 3}, 'd');
+  decode_as({7, 3}, 'd');
+  decode_as({kFetches, 0}, 'f');
+  EXPECT_EQ(order(), "fddaa");
+}
+
 TEST_F(HandsTest, NeitherSideStarvesTheOther) {
   constexpr int kOwn = 30;
   constexpr int kPeers = 10;

@@ -219,6 +219,11 @@ TEST(FileListOfRanges, SaysWhatSamplesAreMadeOfAndRefusesOtherFiles) {
   EXPECT_NE(ranges->checksum, whole->checksum);
   const auto others = file_list_of(paths, {{{0, 5, 8}, {1}}, {{1, 1, 2}}});
   EXPECT_NE(ranges->checksum, others->checksum);
+  const auto named = file_list_of(paths, {{{0, 5, 7}, {1}}}, {"image", "mask"});
+  const auto renamed = file_list_of(paths, {{{0, 5, 7}, {1}}}, {"image", "label"});
+  ASSERT_TRUE(named && renamed);
+  EXPECT_NE(named->checksum, renamed->checksum);
+  EXPECT_FALSE(file_list_of(paths, {{{0}, {1}}, {{1}}}, {"image", "mask"}));
   const auto wrong = file_list_of(paths, {{{2}}});
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message.find("made of file 2, but 2 files are given"), std::string::npos);

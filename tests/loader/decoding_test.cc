@@ -9,105 +9,10 @@
 
 #include <gtest/gtest.h>
 
-#include "foreload/decode/steps.h"
-
-#include "loader_fixture.h"
+#include "decoding_fixture.h"
 
 namespace foreload {
 namespace {
-
-// A PNG written byte by byte, in stored blocks without compression: needs no library.
-std::string png(uint32_t width, uint32_t height, uint32_t shade) {
-  auto big = [](uint32_t value) {
-    std::string text;
-    for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(value >> shift);
-    return text;
-  };
-  auto crc = [](const std::string& bytes) {
-    uint32_t value = 0xffffffff;
-    for (const char byte : bytes) {
-      value ^= static_cast<uint8_t>(byte);
-      for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0xedb88320u : 0);
-    }
-    return ~value;
-  };
-  auto chunk = [&](const std::string& kind, const std::string& body) {
-    return big(static_cast<uint32_t>(body.size())) + kind + body + big(crc(kind + body));
-  };
-  std::string rows;
-  for (uint32_t y = 0; y < height; ++y) {
-    rows += '\0';
-    for (uint32_t x = 0; x < width; ++x)
-      for (uint32_t c = 0; c < 3; ++c) rows += static_cast<char>(shade + 3 * x + 5 * y + 40 * c);
-  }
-  uint32_t a = 1;
-  uint32_t b = 0;
-  for (const char byte : rows) {
-    a = (a + static_cast<uint8_t>(byte)) % 65521;
-    b = (b + a) % 65521;
-  }
-  std::string zlib("\x78\x01", 2);
-  for (size_t first = 0; first < rows.size(); first += 65535) {
-    const size_t length = std::min<size_t>(65535, rows.size() - first);
-    zlib += static_cast<char>(first + length == rows.size());
-    zlib += static_cast<char>(length & 255);
-    zlib += static_cast<char>(length >> 8);
-    zlib += static_cast<char>(~length & 255);
-    zlib += static_cast<char>(~length >> 8 & 255);
-    zlib += rows.substr(first, length);
-  }
-  zlib += big(b << 16 | a);
-  return std::string("\x89PNG\r\n\x1a\n", 8) +
-         chunk("IHDR", big(width) + big(height) + std::string("\x08\x02\0\0\0", 5)) +
-         chunk("IDAT", zlib) + chunk("IEND", "");
-}
-
-class DecodingTest : public LoaderTest {
- protected:
-  void SetUp() override {
-    LoaderTest::SetUp();
-    for (uint32_t i = 0; i < 100; ++i) write_file(i, png(20 + i % 13, 17 + i % 7, i));
-    chain_ = R"([{"step": "RandomResizedCrop", "size": [16, 16]}, {"step": "RandomHorizontalFlip"},
-                 {"step": "Normalize", "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]}])";
-  }
-  std::shared_ptr<const Transform> transform() const {
-    auto steps = steps_from_json(chain_);
-    EXPECT_TRUE(steps) << steps.error().message;
-    auto compiled = Transform::compile(std::move(*steps));
-    EXPECT_TRUE(compiled) << compiled.error().message;
-    return *compiled;
-  }
-  LoaderSettings decoding(uint64_t epochs, unsigned threads) const {
-    LoaderSettings with = settings(epochs);
-    with.transform = transform();
-    with.staging = 0;
-    with.hands = threads;
-    with.seed = 7;
-    return with;
-  }
-  // All decoded bytes of all epochs, in order.
-  static std::string all_of(LoaderSettings with) {
-    const uint64_t epochs = *with.epochs;
-    const auto loader = open(std::move(with));
-    std::string all;
-    for (uint64_t e = 0; e < epochs; ++e) {
-      while (true) {
-        const auto batch = loader->next();
-        if (!batch) {
-          ADD_FAILURE() << batch.error().message;
-          return all;
-        }
-        if (!*batch) break;
-        EXPECT_TRUE((*batch)->bytes.empty());
-        all.append(reinterpret_cast<const char*>((*batch)->decoded.data()),
-                   (*batch)->decoded.size());
-      }
-    }
-    return all;
-  }
-
-  std::string chain_;
-};
 
 // A quarter of the usual staging is not for batches; the rest must hold two of them, not two less
 // some bytes.
@@ -209,7 +114,7 @@ TEST_F(DecodingTest, SkippedSamplesCountWhenTheirBatchIsGiven) {
   write_file(33, "this is no image");
   LoaderSettings with = decoding(2, 2);
   with.skip_bad_samples = true;
-  with.order = OrderKind::sequential;
+  with.order.name = "sequential";
   const auto loader = open(with);
   uint64_t given = 0;
   while (given < 100) {
@@ -237,7 +142,7 @@ TEST_F(DecodingTest, SizesMayDiffer) {
 TEST_F(DecodingTest, ListsOfASamplerAreReadAsGiven) {
   LoaderSettings with = settings(1);
   with.epochs.reset();
-  with.given_lists = true;
+  with.order = with.order.as_given();
   const auto loader = open(with);
   ASSERT_TRUE(loader->give_list({5, 5, 99, 0, 1}, {2, 5}));
   std::vector<std::vector<uint64_t>> batches;

@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "foreload/formats/format.h"
-#include "foreload/loader/catalog.h"
+#include "foreload/formats/index_catalog.h"
 #include "foreload/stores/file_store.h"
 #include "foreload/tiers/tier.h"
 
@@ -265,10 +265,11 @@ class SilentDisk final : public Tier {
  public:
   std::string_view kind() const override { return "disk"; }
   uint64_t capacity(uint64_t) const override { return 0; }
-  Borrower lend(Answered) override { return 1; }
+  Borrower lend(Answered, Run) override { return 1; }
   void give_back(Borrower) override {}
   std::vector<FoundCopy> found() const override { return {}; }
   void keep(Borrower, const Wanted&) override {}
+  void want(Borrower, const CopyKey&) override {}
   void submit(Borrower, std::span<Get> gets, Traffic) override {
     gets_.insert(gets_.end(), gets.begin(), gets.end());
   }

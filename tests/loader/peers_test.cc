@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "foreload/loader/report.h"
-#include "foreload/peers/in_process.h"
 
+#include "../peers/in_process.h"
 #include "loader_fixture.h"
 
 namespace foreload {
@@ -77,7 +77,7 @@ class PeersTest : public LoaderTest {
     ASSERT_EQ(seen[rank].error, "");
     ASSERT_EQ(seen[rank].lists.size(), epochs);
     const Sharding sharding{100, static_cast<uint32_t>(seen.size()), Pad::repeat, 0};
-    const auto order = std::move(*make_order(OrderKind::torch, 100, 0));
+    const auto order = std::move(*make_order({"torch"}, 100, 0));
     for (uint64_t e = 0; e < epochs; ++e) {
       std::vector<uint64_t> list(sharding.per_rank());
       read_list(**order->epoch(e), sharding, rank, 0, list);

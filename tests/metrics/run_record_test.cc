@@ -173,6 +173,21 @@ TEST_F(RunRecordTest, ALoaderThatCountsNothingIsStillTimed) {
   EXPECT_EQ(end["wait_fraction"], 0.25);
 }
 
+// After a slow start points were far apart, and an epoch of a moment had none for its end.
+TEST_F(RunRecordTest, TheCurveEndsWithTheEpoch) {
+  auto run = record();
+  now_ += seconds(1000);
+  run.begin_epoch(0, 3, "{}", now_);
+  for (uint64_t samples = 10; samples <= 30; samples += 10) {
+    now_ += milliseconds(1);
+    if (run.batch(milliseconds(0), 10, now_) != RunRecord::Wants::nothing) {
+      ASSERT_TRUE(run.tell("{}", "", now_));
+    }
+  }
+  ASSERT_TRUE(run.end_epoch("{}", "{}", now_));
+  EXPECT_EQ(lines("epoch").at(0)["curve"], json::parse("[[0.003, 0, 30]]"));
+}
+
 TEST_F(RunRecordTest, AnEpochThatWasLeftIsNotCountedTwice) {
   auto run = record();
   run.begin_epoch(0, 10, stats(0), now_);

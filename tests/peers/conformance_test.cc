@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every kind of transport whose ranks can live in one process; mpi_conformance.cc has the other.
-#include "foreload/peers/in_process.h"
-
+#include "in_process.h"
 #include "loopback_job.h"
 #include "transport_conformance.h"
 

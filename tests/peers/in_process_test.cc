@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "foreload/peers/in_process.h"
+#include "in_process.h"
 
 #include "rank_at_work.h"
 

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "foreload/plan/feistel.h"
+#include "foreload/plan/given_order.h"
 #include "foreload/plan/torch_shuffle.h"
 
 namespace foreload {
@@ -19,8 +20,15 @@ namespace {
 
 using Ids = std::vector<uint64_t>;
 
-std::unique_ptr<const Order> order_of(OrderKind kind, uint64_t samples, uint64_t seed = 0) {
-  return std::move(*make_order(kind, samples, seed));
+std::unique_ptr<const Order> order_of(const std::string& name, uint64_t samples,
+                                      uint64_t seed = 0) {
+  OrderSettings settings{name};
+  if (name == "weighted") {
+    std::vector<double> weights(samples);
+    for (uint64_t i = 0; i < samples; ++i) weights[i] = 1 + static_cast<double>(i % 7);
+    settings.weights = std::make_shared<const std::vector<double>>(weights);
+  }
+  return std::move(*make_order(settings, samples, seed));
 }
 
 Ids list_of(const Order& order, Sharding sharding, uint32_t rank, uint64_t epoch = 0) {
@@ -64,7 +72,7 @@ TEST(TorchRandperm, DrawsFromMt19937) {
   EXPECT_EQ(ids, expected);
 }
 
-class EveryOrder : public testing::TestWithParam<OrderKind> {};
+class EveryOrder : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryOrder, IsAPermutation) {
   for (const uint64_t samples : {1, 2, 3, 10, 97, 1000, 4097}) {
@@ -81,8 +89,11 @@ TEST_P(EveryOrder, FindsWhereASampleStands) {
   const auto epoch = std::move(*order->epoch(3));
   Ids ids(1000);
   epoch->read(0, ids);
-  for (const uint64_t position : {0, 1, 500, 999}) EXPECT_EQ(epoch->find(ids[position]), position);
-  EXPECT_EQ(epoch->find(1000), std::nullopt);
+  for (const uint64_t position : {0, 1, 500, 999})
+    EXPECT_EQ(epoch->next_use(ids[position]), position);
+  EXPECT_EQ(epoch->next_use(ids[500], 500), 500u);
+  EXPECT_EQ(epoch->next_use(ids[500], 501), std::nullopt);
+  EXPECT_EQ(epoch->next_use(1000), std::nullopt);
 }
 
 TEST_P(EveryOrder, ReadsAnyPart) {
@@ -129,19 +140,30 @@ TEST_P(EveryOrder, ContinuesTheSameListsWithTheSameRanks) {
   }
 }
 
+TEST_P(EveryOrder, IsKnownForEverAndByAll) {
+  const auto order = order_of(GetParam(), 10, 5);
+  EXPECT_EQ(order->name(), GetParam());
+  EXPECT_EQ(order->known_until(), Order::kForEver);
+  EXPECT_EQ(order->shape(7).entries, 10u);
+  EXPECT_TRUE(order->shared());
+  EXPECT_EQ(order->expected(), order.get());
+  EXPECT_EQ(order->digest(), order_of(GetParam(), 10, 5)->digest());
+  EXPECT_NE(order->digest(), order_of(GetParam(), 10, 6)->digest());
+  EXPECT_NE(order->digest(), order_of(GetParam(), 11, 5)->digest());
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, EveryOrder,
-                         testing::Values(OrderKind::torch, OrderKind::sequential,
-                                         OrderKind::feistel),
-                         [](const auto& test) { return std::string(name_of(test.param)); });
+                         testing::Values("torch", "sequential", "feistel", "weighted"),
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST(Sharding, PadsByStartingOver) {
-  const auto order = order_of(OrderKind::sequential, 3);
+  const auto order = order_of("sequential", 3);
   EXPECT_EQ(list_of(*order, {3, 8}, 7), (Ids{1}));
   EXPECT_EQ(list_of(*order, {3, 2}, 1), (Ids{1, 0}));
 }
 
 TEST(Sharding, CutsTheEnd) {
-  const auto order = order_of(OrderKind::sequential, 3);
+  const auto order = order_of("sequential", 3);
   EXPECT_EQ(list_of(*order, {3, 2, Pad::truncate}, 1), (Ids{1}));
   EXPECT_TRUE(list_of(*order, {3, 8, Pad::truncate}, 0).empty());
 }
@@ -204,21 +226,67 @@ TEST(Feistel, SeparatesNeighbours) {
   EXPECT_NEAR(sum / kSamples, kSamples / 3.0, kSamples * 0.005);
 }
 
-TEST(GivenOrder, KeepsListsWithRepeats) {
-  const auto order = std::move(*make_given_order(5, {{4, 4, 0}, {1}}));
-  EXPECT_EQ(order->known_epochs(), 2u);
-  EXPECT_EQ(list_of(*order, {3, 1}, 0, 0), (Ids{4, 4, 0}));
-  EXPECT_EQ(list_of(*order, {1, 1}, 0, 1), (Ids{1}));
+TEST(GivenOrder, GrowsByListsWithRepeats) {
+  GivenOrder order(5);
+  EXPECT_EQ(order.known_until(), 0u);
+  EXPECT_EQ(order.give({4, 4, 0})->epoch, 0u);
+  EXPECT_EQ(order.give({1}, {1})->epoch, 1u);
+  EXPECT_EQ(order.known_until(), 2u);
+  EXPECT_EQ(list_of(order, {3, 1}, 0, 0), (Ids{4, 4, 0}));
+  EXPECT_EQ(list_of(order, {1, 1}, 0, 1), (Ids{1}));
+  EXPECT_EQ((*order.epoch(0))->next_use(4, 1), 1u);
+  EXPECT_EQ(order.shape(0).entries, 3u);
+  EXPECT_EQ(order.shape(0).batches, std::nullopt);
+  EXPECT_EQ(order.shape(1).batches, 1u);
+}
+
+TEST(GivenOrder, ForgetsWhatIsOverAndBeginsAnewAfterASeek) {
+  GivenOrder order(5);
+  ASSERT_TRUE(order.give({1}));
+  ASSERT_TRUE(order.give({2}));
+  order.drop_before(1);
+  EXPECT_FALSE(order.epoch(0));
+  EXPECT_EQ(list_of(order, {1, 1}, 0, 1), (Ids{2}));
+  order.drop_before(7);  // nobody gave the lists between
+  EXPECT_EQ(order.give({3})->epoch, 7u);
+  order.seek(3);
+  EXPECT_EQ(order.known_until(), 0u);
+  EXPECT_EQ(order.shape(7).entries, 0u);
+  EXPECT_EQ(order.give({4})->epoch, 3u);
 }
 
 TEST(GivenOrder, RefusesWhatItCannotKnow) {
-  EXPECT_EQ(make_given_order(5, {{5}}).error().kind, ErrorKind::invalid);
-  const auto order = std::move(*make_given_order(5, {{0}}));
-  EXPECT_EQ(order->epoch(1).error().kind, ErrorKind::invalid);
+  GivenOrder order(5);
+  EXPECT_EQ(order.give({5}).error().kind, ErrorKind::invalid);
+  EXPECT_EQ(order.give({1, 2}, {2, 1}).error().kind, ErrorKind::invalid);
+  EXPECT_EQ(order.give({1, 2}, {1}).error().kind, ErrorKind::invalid);
+  EXPECT_EQ(order.epoch(0).error().kind, ErrorKind::invalid);
+}
+
+// Ranks have lists of their own and must agree on the plan all the same.
+TEST(GivenOrder, IsPlannedAsWhatItIsLike) {
+  const auto like = order_of("torch", 10, 3);
+  const auto order = std::move(*make_order(OrderSettings{"torch"}.as_given(), 10, 3));
+  const Digest before = order->digest();
+  ASSERT_TRUE(order->given()->give({1, 1}));
+  EXPECT_EQ(order->digest(), before);
+  EXPECT_NE(order->digest(), like->digest());
+  EXPECT_EQ(order->expected()->digest(), like->digest());
+  EXPECT_FALSE(order->shared());
+  EXPECT_EQ(GivenOrder(10).expected(), nullptr);
+}
+
+TEST(MakeOrder, FindsOrdersByName) {
+  EXPECT_EQ(order_names(), (std::vector<std::string>{"torch", "sequential", "feistel"}));
+  EXPECT_EQ(parse_order("feistel")->name, "feistel");
+  EXPECT_EQ(parse_order("torhc").error().message,
+            "unknown order 'torhc': use torch, sequential or feistel; did you mean torch?");
+  EXPECT_FALSE(parse_order("given"));  // a name alone does not say which lists
+  EXPECT_FALSE(make_order({"random"}, 10, 0));
 }
 
 TEST(MakeOrder, RefusesAnEmptyDataSet) {
-  EXPECT_EQ(make_order(OrderKind::torch, 0, 0).error().kind, ErrorKind::invalid);
+  EXPECT_EQ(make_order({"torch"}, 0, 0).error().kind, ErrorKind::invalid);
 }
 
 }  // namespace

@@ -21,9 +21,9 @@ struct World {
 };
 
 World world(Sizes sizes, uint32_t ranks, uint32_t epochs,
-            std::vector<std::vector<PlannedTier>> tiers, OrderKind kind = OrderKind::torch,
+            std::vector<std::vector<PlannedTier>> tiers, const char* kind = "torch",
             uint64_t seed = 0) {
-  auto order = std::move(*make_order(kind, sizes.samples(), seed));
+  auto order = std::move(*make_order({kind}, sizes.samples(), seed));
   auto table = std::move(*ReaderTable::build(*order, ranks, Pad::repeat, {0, epochs, 0}, 2));
   return {std::move(order), std::move(table), std::move(sizes),
           std::move(*Capacities::of(ranks, std::move(tiers)))};

@@ -166,7 +166,7 @@ TEST(Plan, ComputesOwnersWhereTheTableWouldNotFit) {
 
 TEST(Plan, HandlesABillionSamplesInConstantMemory) {
   Job job = job_of(1024, 10, uint64_t{50} << 30);
-  job.order = OrderKind::feistel;
+  job.order.name = "feistel";
   const Plan plan = plan_of(job, *Sizes::uniform(1'000'000'000, 100'000));
   EXPECT_EQ(plan.job().placement, PlacementKind::computed);
   EXPECT_NEAR(summarise(plan).coverage, 1024.0 * (uint64_t{50} << 30) / 1e14, 1e-6);
@@ -201,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"too_many_reads", +[](Job& job) { job.epochs = UINT64_MAX / 999; }},
         std::pair{"too_many_bytes", +[](Job& job) { job.epochs = UINT64_MAX / 99'999; }},
         std::pair{"held_elsewhere", +[](Job& job) { job.held = {{0, 4, 0}}; }},
-        std::pair{"given", +[](Job& job) { job.order = OrderKind::given; }},
+        std::pair{"given", +[](Job& job) { job.order.name = "given"; }},
         std::pair{"capacity", +[](Job& job) { job.tiers[0][0].capacity = UINT64_MAX; }}),
     [](const auto& test) { return test.param.first; });
 

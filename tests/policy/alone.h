@@ -10,7 +10,7 @@
 
 #include "foreload/policy/parts.h"
 
-#include "world.h"
+#include "jobs.h"
 
 namespace foreload {
 

@@ -3,7 +3,7 @@
 // Reads that are late: hedged, or given up.
 #include <gtest/gtest.h>
 
-#include "world.h"
+#include "one_rank.h"
 
 namespace foreload {
 namespace {
@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Reads of 1 to 2 ms each until `batches` are delivered.
-void run_quickly(World& world, uint64_t batches) {
+void run_quickly(OneRank& world, uint64_t batches) {
   for (uint64_t i = 0; world.delivered_.size() < batches && i < 100'000; ++i) {
     world.advance(milliseconds(1));
     world.run(1);
@@ -28,7 +28,7 @@ PolicySettings one_batch_at_a_time() {
 }
 
 TEST(Lateness, ALateReadOfTheNextBatchIsHedged) {
-  World world(plan_of(job_of(100, 0), *Sizes::uniform(20, 100)), one_batch_at_a_time());
+  OneRank world(plan_of(job_of(100, 0), *Sizes::uniform(20, 100)), one_batch_at_a_time());
   run_quickly(world, 300);  // 1,200 samples: six may be hedged
   world.consume();
   ASSERT_EQ(world.reads_.size(), 4u);
@@ -46,12 +46,12 @@ TEST(Lateness, ALateReadOfTheNextBatchIsHedged) {
   world.end_read(hedge.request);
   EXPECT_EQ(world.delivered_.size(), before + 1);
   EXPECT_EQ(world.cancelled_, std::vector<uint64_t>{late.request});
-  EXPECT_EQ(world.policy_.totals().hedged, 1u);
-  EXPECT_EQ(world.policy_.totals().hedged_bytes, 100u);
+  EXPECT_EQ(world.totals().hedged, 1u);
+  EXPECT_EQ(world.totals().hedged_bytes, 100u);
 }
 
 TEST(Lateness, TheFirstReadMayStillWin) {
-  World world(plan_of(job_of(100, 0), *Sizes::uniform(20, 100)), one_batch_at_a_time());
+  OneRank world(plan_of(job_of(100, 0), *Sizes::uniform(20, 100)), one_batch_at_a_time());
   run_quickly(world, 300);
   world.consume();
   while (world.reads_.size() > 1) world.end_read(world.reads_.begin()->first);
@@ -66,21 +66,21 @@ TEST(Lateness, TheFirstReadMayStillWin) {
 }
 
 TEST(Lateness, OneThatFailsLeavesItToTheOther) {
-  World world(plan_of(job_of(100, 0), *Sizes::uniform(20, 100)), one_batch_at_a_time());
+  OneRank world(plan_of(job_of(100, 0), *Sizes::uniform(20, 100)), one_batch_at_a_time());
   run_quickly(world, 300);
   world.consume();
   while (world.reads_.size() > 1) world.end_read(world.reads_.begin()->first);
   const uint64_t late = world.reads_.begin()->first;
   world.advance(milliseconds(110));
   world.end_read(late, ReadEnd::deadline);
-  EXPECT_EQ(world.policy_.totals().retries, 0u);
+  EXPECT_EQ(world.totals().retries, 0u);
   EXPECT_EQ(world.reads_.size(), 1u);
   world.run();
   EXPECT_EQ(world.lists_.at(99), reading_list(*world.plan_, 99));
 }
 
 TEST(Lateness, HedgedReadsStayBelowTheirShare) {
-  World world(plan_of(job_of(50, 0), *Sizes::uniform(20, 100)), one_batch_at_a_time());
+  OneRank world(plan_of(job_of(50, 0), *Sizes::uniform(20, 100)), one_batch_at_a_time());
   // The last read of every batch is late.
   while (world.delivered_.size() < 250) {
     while (world.reads_.size() > 1) {
@@ -92,7 +92,7 @@ TEST(Lateness, HedgedReadsStayBelowTheirShare) {
     if (!world.reads_.empty()) world.end_read(world.reads_.rbegin()->first);
     if (world.reads_.empty() && world.delivered_.size() > world.consumed_) world.consume();
   }
-  const PolicyTotals totals = world.policy_.totals();
+  const PolicyTotals totals = world.totals();
   EXPECT_GT(totals.hedged, 0u);
   EXPECT_LE(static_cast<double>(totals.hedged_bytes),
             0.005 * static_cast<double>(world.source_bytes_));
@@ -102,7 +102,7 @@ TEST(Lateness, OnlyTheNextBatchIsHedged) {
   PolicySettings settings = one_batch_at_a_time();
   settings.window_bytes = 100'000;
   settings.hedge_share = 1;
-  World world(plan_of(job_of(2, 0), *Sizes::uniform(40, 100)), settings);
+  OneRank world(plan_of(job_of(2, 0), *Sizes::uniform(40, 100)), settings);
   world.advance(milliseconds(1));
   world.end_read(world.reads_.begin()->first);  // what is usual is known from now on
   ASSERT_EQ(world.reads_.size(), 4u);           // three of the first batch, one of the second
@@ -118,7 +118,7 @@ TEST(Lateness, OnlyTheNextBatchIsHedged) {
 
 TEST(Lateness, ACopyThatDoesNotComeIsAMiss) {
   PolicySettings settings = one_batch_at_a_time();
-  World world(plan_of(job_of(3, 0, 2000), *Sizes::uniform(20, 100)), settings);
+  OneRank world(plan_of(job_of(3, 0, 2000), *Sizes::uniform(20, 100)), settings);
   world.run(5);
   world.consume();
   ASSERT_EQ(world.reads_.size(), 4u);
@@ -129,7 +129,7 @@ TEST(Lateness, ACopyThatDoesNotComeIsAMiss) {
   EXPECT_EQ(world.cancelled_, std::vector<uint64_t>{stuck.request});
   ASSERT_EQ(world.reads_.size(), 1u);
   EXPECT_EQ(world.reads_.begin()->second.from.kind, Origin::Kind::source);
-  EXPECT_EQ(world.policy_.totals().late_tier_reads, 1u);
+  EXPECT_EQ(world.totals().late_tier_reads, 1u);
   EXPECT_TRUE(world.lost_.empty());
   world.run();
   EXPECT_EQ(world.lists_.at(2), reading_list(*world.plan_, 2));
@@ -140,12 +140,10 @@ TEST(Lateness, ATierThatAnswersNoMoreIsGivenUp) {
   settings.window_bytes = 1100;
   settings.hedge_share = 0;
   settings.tier_limiters = {{8, 8, 8}, {8, 8, 8}};
-  World world(plan_of(job_of(3, 0, 2000), *Sizes::uniform(20, 100)), settings);
+  OneRank world(plan_of(job_of(3, 0, 2000), *Sizes::uniform(20, 100)), settings);
   world.run(5);
-  while (!world.placing_.empty()) world.end_place(0);
   while (world.reads_.size() < 8 && world.delivered_.size() > world.consumed_) world.consume();
   ASSERT_EQ(world.reads_.size(), 8u);
-  world.tiers_[1].clear();
   world.advance(seconds(11));
   EXPECT_EQ(world.lost_, std::vector<uint32_t>{1});
   for (const auto& [id, read] : world.reads_) EXPECT_EQ(read.from.kind, Origin::Kind::source);
@@ -153,16 +151,39 @@ TEST(Lateness, ATierThatAnswersNoMoreIsGivenUp) {
   EXPECT_EQ(world.lists_.at(2), reading_list(*world.plan_, 2));
 }
 
+// The hedge was a read that nobody knew of once the copy was gone: others read the source again.
+TEST(Lateness, TheHedgeOfALostTierIsForAllWhoWantTheSample) {
+  PolicySettings settings = one_batch_at_a_time();
+  settings.source_limiter = {8, 8, 8};
+  settings.hedge_share = 1;
+  OneRank world(plan_of(job_of(3, 0, 2000), *Sizes::uniform(20, 100)), settings);
+  world.run(6);
+  world.consume();
+  world.advance(milliseconds(1));  // what is usual
+  while (world.reads_.size() > 1) world.end_read(world.reads_.rbegin()->first);
+  const action::Read stuck = world.reads_.begin()->second;
+  ASSERT_EQ(stuck.from, (Origin{Origin::Kind::tier, 1}));
+  world.advance(milliseconds(110));
+  ASSERT_EQ(world.hedges_, 1u);
+  world.lose_tier(1);
+  EXPECT_EQ(world.cancelled_, std::vector<uint64_t>{stuck.request});
+  world.tell(event::Fetch{kFetches, {stuck.sample}});
+  ASSERT_EQ(world.reads_.size(), 1u);  // the hedge
+  world.end_read(world.reads_.begin()->first);
+  EXPECT_EQ(world.fetched_.size(), 1u);
+  EXPECT_EQ(world.delivered_.size(), 7u);
+  world.run();
+  EXPECT_EQ(world.lists_.at(2), reading_list(*world.plan_, 2));
+}
+
 TEST(Lateness, DecodingComesBeforeDelivery) {
   PolicySettings settings;
   settings.decode = true;
-  World world(plan_of(job_of(2, 0), *Sizes::uniform(8, 100)), settings);
+  OneRank world(plan_of(job_of(2, 0), *Sizes::uniform(8, 100)), settings);
   while (!world.reads_.empty()) world.end_read(world.reads_.begin()->first);
   EXPECT_TRUE(world.delivered_.empty());
-  EXPECT_EQ(world.policy_.totals().decoding, world.decoding_.size());
-  for (size_t i = world.decoding_.size(); i-- > 0;) {
-    if (world.decoding_[i].place.batch == 0) world.end_decode(i);
-  }
+  EXPECT_EQ(world.totals().decoding, 16u);
+  world.advance(milliseconds(5));  // one millisecond for each of four, the first batch's first
   EXPECT_EQ(world.delivered_.size(), 1u);
   world.run();
   EXPECT_EQ(world.delivered_.size(), 4u);
@@ -173,9 +194,8 @@ TEST(Lateness, WhatCannotBeDecodedFailsOrIsSkipped) {
     PolicySettings settings;
     settings.decode = true;
     settings.skip_bad_samples = skip;
-    World world(plan_of(job_of(1, 800), *Sizes::uniform(8, 100)), settings);
-    while (!world.reads_.empty()) world.end_read(world.reads_.begin()->first);
-    world.end_decode(1, false);
+    OneRank world(plan_of(job_of(1, 800), *Sizes::uniform(8, 100)), settings);
+    world.undecodable_ = reading_list(*world.plan_, 0)[1];
     world.run();
     EXPECT_EQ(world.failed_.size(), skip ? 0u : 1u);
     EXPECT_EQ(world.skipped_.size(), skip ? 1u : 0u);

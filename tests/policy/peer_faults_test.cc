@@ -4,8 +4,7 @@
 // others. Whoever goes on gets exactly its samples, and waits for a dead rank once at most.
 #include <gtest/gtest.h>
 
-#include "cluster.h"
-#include "world.h"
+#include "several_ranks.h"
 
 namespace foreload {
 namespace {
@@ -22,8 +21,8 @@ std::shared_ptr<const Plan> plan_of_ranks(uint32_t ranks, uint64_t epochs, uint6
 }
 
 // A rank has begun to deliver this epoch, counted from 1.
-std::function<bool()> in_epoch(const Cluster& cluster, uint32_t rank, uint64_t epoch) {
-  return [&cluster, rank, epoch] { return cluster.ranks_[rank]->lists.size() >= epoch; };
+std::function<bool()> in_epoch(const SeveralRanks& cluster, uint32_t rank, uint64_t epoch) {
+  return [&cluster, rank, epoch] { return cluster.ranks_[rank].epochs >= epoch; };
 }
 
 uint64_t owned_by(const Plan& plan, uint32_t rank) {
@@ -33,21 +32,21 @@ uint64_t owned_by(const Plan& plan, uint32_t rank) {
   return owned;
 }
 
-void expect_good(const Cluster& cluster, std::initializer_list<uint32_t> ranks,
+void expect_good(const SeveralRanks& cluster, std::initializer_list<uint32_t> ranks,
                  RunTime longest_wait) {
   for (const uint32_t rank : ranks) {
     cluster.expect_lists(rank);
-    EXPECT_LT(cluster.ranks_[rank]->longest_wait, longest_wait) << "rank " << rank;
+    EXPECT_LT(cluster.ranks_[rank].longest_wait, longest_wait) << "rank " << rank;
   }
 }
 
-uint64_t dead_for(const Cluster& cluster, uint32_t rank) {
-  return cluster.ranks_[rank]->policy.totals().dead_peers;
+uint64_t dead_for(const SeveralRanks& cluster, uint32_t rank) {
+  return cluster.totals(rank).dead_peers;
 }
 
 TEST(PeerFault, KilledInTheFirstEpoch) {
   const auto plan = plan_of_ranks(4, 5, 3800);
-  Cluster cluster(plan, {});
+  SeveralRanks cluster(plan, {});
   cluster.at(milliseconds(15), [&] { cluster.kill(2); });
   cluster.run();
   expect_good(cluster, {0, 1, 3}, seconds(12));
@@ -56,17 +55,17 @@ TEST(PeerFault, KilledInTheFirstEpoch) {
 // At 150 % of the data set the source is read once more for what the dead one held.
 TEST(PeerFault, KilledInTheSecondEpochCostsTheSourceOnce) {
   const auto plan = plan_of_ranks(4, 5, 3750);
-  Cluster cluster(plan, narrow());
+  SeveralRanks cluster(plan, narrow());
   cluster.once(in_epoch(cluster, 2, 2), [&] { cluster.kill(2); });
   cluster.run();
   expect_good(cluster, {0, 1, 3}, seconds(12));
   // And what was under way.
-  EXPECT_LE(cluster.source_reads(), kSamples + owned_by(*plan, 2) + 3);
+  EXPECT_LE(cluster.source_reads_, kSamples + owned_by(*plan, 2) + 3);
 }
 
 TEST(PeerFault, StoppedAndContinuedLate) {
   const auto plan = plan_of_ranks(3, 4, 4000);
-  Cluster cluster(plan, narrow());
+  SeveralRanks cluster(plan, narrow());
   cluster.once(in_epoch(cluster, 1, 2), [&] { cluster.stop(1); });
   cluster.at(seconds(60), [&] { cluster.wake(1); });
   cluster.run();
@@ -77,13 +76,13 @@ TEST(PeerFault, StoppedAndContinuedLate) {
 // It lived all the time, and goes on with the source when nobody talks to it any more.
 TEST(PeerFault, SlowAndWronglyDeclaredDead) {
   const auto plan = plan_of_ranks(3, 6, 3400);
-  ClusterSettings settings = narrow();
+  SeveralSettings settings = narrow();
   settings.in_step = false;
-  settings.step = milliseconds(300);
-  Cluster cluster(plan, settings);
+  settings.step = 0.3;
+  SeveralRanks cluster(plan, settings);
   cluster.once(in_epoch(cluster, 1, 2), [&] {
     cluster.stop(1);
-    cluster.at(cluster.now_ + seconds(12), [&] { cluster.wake(1); });
+    cluster.at(cluster.now() + seconds(12), [&] { cluster.wake(1); });
   });
   cluster.run();
   for (uint32_t rank = 0; rank < 3; ++rank) cluster.expect_lists(rank);
@@ -93,7 +92,7 @@ TEST(PeerFault, SlowAndWronglyDeclaredDead) {
 
 TEST(PeerFault, LinkDownFromTheStart) {
   const auto plan = plan_of_ranks(3, 4, 4000);
-  Cluster cluster(plan, {});
+  SeveralRanks cluster(plan, {});
   cluster.cut(0, 1);
   cluster.run();
   expect_good(cluster, {0, 1, 2}, seconds(12));
@@ -103,22 +102,22 @@ TEST(PeerFault, LinkDownFromTheStart) {
 // Who is slow is not dead: it answers when it is asked for a sign of life.
 TEST(PeerFault, SlowReplies) {
   const auto plan = plan_of_ranks(3, 3, 3400);
-  Cluster cluster(plan, narrow());
-  cluster.slow_down(1, seconds(3));
+  SeveralRanks cluster(plan, narrow());
+  cluster.slow_down(1, 3);
   cluster.run();
   expect_good(cluster, {0, 1, 2}, seconds(5));
   for (const uint32_t rank : {0u, 2u}) EXPECT_EQ(dead_for(cluster, rank), 0u);
-  EXPECT_LE(cluster.source_reads(), kSamples + 3);  // hedges are bounded
+  EXPECT_LE(cluster.source_reads_, kSamples + 3);  // hedges are bounded
 }
 
 TEST(PeerFault, OwnerDiesWhileAPushIsUnderWay) {
   const auto plan = plan_of_ranks(4, 4, 3800);
-  Cluster cluster(plan, {});
+  SeveralRanks cluster(plan, {});
   bool died = false;
   cluster.on_push_ = [&](uint32_t, uint32_t to) {
     if (died || to != 1) return;
     died = true;
-    cluster.at(cluster.now_, [&] { cluster.kill(1); });
+    cluster.at(cluster.now(), [&] { cluster.kill(1); });
   };
   cluster.run();
   EXPECT_TRUE(died);
@@ -127,12 +126,12 @@ TEST(PeerFault, OwnerDiesWhileAPushIsUnderWay) {
 
 TEST(PeerFault, PusherDiesWhileItsPushIsUnderWay) {
   const auto plan = plan_of_ranks(4, 4, 3800);
-  Cluster cluster(plan, {});
+  SeveralRanks cluster(plan, {});
   bool died = false;
   cluster.on_push_ = [&](uint32_t from, uint32_t) {
     if (died || from != 1) return;
     died = true;
-    cluster.at(cluster.now_, [&] { cluster.kill(1); });
+    cluster.at(cluster.now(), [&] { cluster.kill(1); });
   };
   cluster.run();
   EXPECT_TRUE(died);
@@ -141,22 +140,21 @@ TEST(PeerFault, PusherDiesWhileItsPushIsUnderWay) {
 
 TEST(PeerFault, ASecondDeathDuringRecovery) {
   const auto plan = plan_of_ranks(5, 6, 4000);
-  Cluster cluster(plan, narrow());
+  SeveralRanks cluster(plan, narrow());
   cluster.once(in_epoch(cluster, 2, 2), [&] { cluster.kill(2); });
   // The first is known to be dead, and what it held is being adopted.
-  cluster.once([&] { return cluster.ranks_[0]->policy.totals().adopted > 0; },
-               [&] { cluster.kill(4); });
+  cluster.once([&] { return cluster.totals(0).adopted > 0; }, [&] { cluster.kill(4); });
   cluster.run();
-  EXPECT_TRUE(cluster.ranks_[4]->dead);
+  EXPECT_TRUE(cluster.driver(4).dead());
   expect_good(cluster, {0, 1, 3}, 2 * seconds(12));  // once for each
   // What the second one owned or had adopted is read again, once.
-  EXPECT_LE(cluster.source_reads(), kSamples + 2 * owned_by(*plan, 2) + owned_by(*plan, 4) + 5);
+  EXPECT_LE(cluster.source_reads_, kSamples + 2 * owned_by(*plan, 2) + owned_by(*plan, 4) + 5);
 }
 
 // Two think each other dead, the third talks to both.
 TEST(PeerFault, DisagreementAboutWhoIsDead) {
   const auto plan = plan_of_ranks(3, 6, 4000);
-  Cluster cluster(plan, narrow());
+  SeveralRanks cluster(plan, narrow());
   cluster.once(in_epoch(cluster, 0, 2), [&] { cluster.cut(0, 1); });
   cluster.run();
   expect_good(cluster, {0, 1, 2}, seconds(12));
@@ -169,24 +167,26 @@ TEST(PeerFault, DisagreementAboutWhoIsDead) {
 TEST(PeerFault, OwnerEvictsWhileAPeerReads) {
   for (const uint32_t ranks_per_host : {1u, 3u}) {
     const auto plan = plan_of_ranks(3, 4, 3400);
-    ClusterSettings settings = narrow();
+    SeveralSettings settings = narrow();
     settings.ranks_per_host = ranks_per_host;
-    Cluster cluster(plan, settings);
+    SeveralRanks cluster(plan, settings);
     uint64_t evicted = 0;
     std::function<void()> evict = [&] {
-      for (const auto& rank : cluster.ranks_) {
-        if (rank->tiers[0].empty()) continue;
-        rank->forget(*rank->tiers[0].begin(), 0);
+      for (uint32_t rank = 0; rank < 3; ++rank) {
+        uint64_t sample = 0;
+        while (sample < kSamples && !cluster.driver(rank).holds(0, sample)) ++sample;
+        if (sample == kSamples) continue;
+        cluster.driver(rank).drop(0, sample);
         ++evicted;
       }
-      if (cluster.now_ < milliseconds(120)) cluster.at(cluster.now_ + milliseconds(3), evict);
+      if (cluster.now() < milliseconds(120)) cluster.at(cluster.now() + milliseconds(3), evict);
     };
     cluster.at(milliseconds(40), evict);
     cluster.run();
     EXPECT_GT(evicted, 10u);
     expect_good(cluster, {0, 1, 2}, seconds(1));
     // In the last epoch nobody keeps it for the two samples that are read twice, to pad.
-    EXPECT_LE(cluster.source_reads(), kSamples + evicted + 2);
+    EXPECT_LE(cluster.source_reads_, kSamples + evicted + 2);
   }
 }
 
@@ -194,7 +194,7 @@ TEST(PeerFault, OwnerEvictsWhileAPeerReads) {
 TEST(PeerFault, CutOffFromSeveralAtOnce) {
   for (const uint32_t others : {2u, 3u, 4u}) {
     const auto plan = plan_of_ranks(1 + others, 5, 4000);
-    Cluster cluster(plan, narrow());
+    SeveralRanks cluster(plan, narrow());
     cluster.once(in_epoch(cluster, 0, 2), [&] {
       for (uint32_t other = 1; other <= others; ++other) cluster.cut(0, other);
     });
@@ -207,15 +207,15 @@ TEST(PeerFault, CutOffFromSeveralAtOnce) {
 // The heir has died too, a moment before it is asked: the sample does not wait for both.
 TEST(PeerFault, TheHeirIsSilentToo) {
   const auto plan = plan_of_ranks(3, 5, 4000);
-  ClusterSettings settings = narrow();
+  SeveralSettings settings = narrow();
   settings.in_step = false;
-  Cluster cluster(plan, settings);
+  SeveralRanks cluster(plan, settings);
   cluster.once(in_epoch(cluster, 0, 2), [&] {
     cluster.kill(1);
     // Nothing tells that the first is dead; the transport notices it late.
-    cluster.at(cluster.now_ + milliseconds(9500), [&] {
+    cluster.at(cluster.now() + milliseconds(9500), [&] {
       cluster.kill(2);
-      cluster.ranks_[0]->tell(event::PeerDown{1});
+      cluster.driver(0).tell(event::PeerDown{1});
     });
   });
   cluster.run();
@@ -227,20 +227,20 @@ TEST(PeerFault, TheHeirIsSilentToo) {
 // for nothing.
 TEST(PeerFault, ASampleThatItsFirstReaderCannotRead) {
   const auto plan = plan_of_ranks(3, 3, 4000);
-  ClusterSettings settings = narrow();
+  SeveralSettings settings = narrow();
   settings.policy.skip_bad_samples = true;
-  Cluster cluster(plan, settings);
+  SeveralRanks cluster(plan, settings);
   for (uint64_t sample = 0; sample < kSamples; sample += 17) cluster.unreadable_.insert(sample);
   cluster.run();
   for (uint32_t rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(cluster.ranks_[rank]->lists.size(), 3u);
-    EXPECT_LT(cluster.ranks_[rank]->longest_wait, seconds(1)) << "rank " << rank;
+    EXPECT_EQ(cluster.ranks_[rank].epochs, 3u);
+    EXPECT_LT(cluster.ranks_[rank].longest_wait, seconds(1)) << "rank " << rank;
   }
 }
 
 TEST(PeerFault, OneThatNeverSaysAnything) {
   const auto plan = plan_of_ranks(4, 4, 3800);
-  Cluster cluster(plan, {});
+  SeveralRanks cluster(plan, {});
   cluster.kill(3);
   cluster.run();
   expect_good(cluster, {0, 1, 2}, seconds(12));

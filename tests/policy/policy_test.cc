@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The policy alone, driven by scripted and by random events.
+// The policy of one rank, step by step. Random worlds with faults: tests/sim/faults_test.cc.
 #include "foreload/policy/policy.h"
 
-#include <map>
-#include <random>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "world.h"
+#include "foreload/plan/given_order.h"
+
+#include "one_rank.h"
 
 namespace foreload {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 
 TEST(Policy, DeliversEveryEpochsListInOrder) {
-  World world(plan_of(job_of(3, 0), *Sizes::uniform(10, 100)));
+  OneRank world(plan_of(job_of(3, 0), *Sizes::uniform(10, 100)));
   world.run();
   ASSERT_EQ(world.lists_.size(), 3u);
   for (uint64_t epoch = 0; epoch < 3; ++epoch)
@@ -26,7 +26,7 @@ TEST(Policy, DeliversEveryEpochsListInOrder) {
 }
 
 TEST(Policy, ReadsTheSourceOnceIfEverythingFits) {
-  World world(plan_of(job_of(5, 500, 500), *Sizes::uniform(10, 100)));
+  OneRank world(plan_of(job_of(5, 500, 500), *Sizes::uniform(10, 100)));
   world.run();
   EXPECT_EQ(world.source_bytes_, 1000u);
   EXPECT_EQ(world.source_bytes_, world.plan_->traffic().source_bytes());
@@ -35,7 +35,7 @@ TEST(Policy, ReadsTheSourceOnceIfEverythingFits) {
 TEST(Policy, ReadsWhatThePlanSaysIfItDoesNotFit) {
   PolicySettings settings;
   settings.window_bytes = 1024;
-  World world(plan_of(job_of(6, 200, 300), *Sizes::uniform(10, 100)), settings);
+  OneRank world(plan_of(job_of(6, 200, 300), *Sizes::uniform(10, 100)), settings);
   world.run();
   EXPECT_EQ(world.source_bytes_, world.plan_->traffic().source_bytes());
 }
@@ -43,7 +43,7 @@ TEST(Policy, ReadsWhatThePlanSaysIfItDoesNotFit) {
 TEST(Policy, StartsWarmFromWhatTiersHold) {
   Job job = job_of(2, 0, 1000);
   for (uint64_t sample = 0; sample < 6; ++sample) job.held.push_back({sample, 0, 1});
-  World world(plan_of(job, *Sizes::uniform(10, 100)), {}, job.held);
+  OneRank world(plan_of(job, *Sizes::uniform(10, 100)), {}, job.held);
   world.run();
   EXPECT_EQ(world.source_bytes_, 400u);
 }
@@ -53,57 +53,57 @@ TEST(Policy, LiftsACopyToTheTierThePlanWants) {
   for (uint64_t sample = 0; sample < 10; ++sample) job.held.push_back({sample, 0, 1});
   PolicySettings settings;
   settings.window_bytes = 4 * 128;
-  World world(plan_of(job, *Sizes::uniform(10, 100)), settings, job.held);
+  OneRank world(plan_of(job, *Sizes::uniform(10, 100)), settings, job.held);
   world.run();
   EXPECT_EQ(world.source_bytes_, 0u);
-  EXPECT_EQ(world.tiers_[0].size(), 5u);
-  EXPECT_EQ(world.tiers_[1].size(), 10u);
+  EXPECT_EQ(world.kept(0), 5u);
+  EXPECT_EQ(world.kept(1), 10u);
 }
 
 TEST(Policy, PutsABackUpOnTheSlowerTier) {
-  World world(plan_of(job_of(2, 500, 1000), *Sizes::uniform(10, 100)));
+  OneRank world(plan_of(job_of(2, 500, 1000), *Sizes::uniform(10, 100)));
   world.run();
-  EXPECT_EQ(world.tiers_[0].size(), 5u);
-  EXPECT_EQ(world.tiers_[1].size(), 10u);
+  EXPECT_EQ(world.kept(0), 5u);
+  EXPECT_EQ(world.kept(1), 10u);
 }
 
 TEST(Policy, LooksAheadAcrossTheEpochBorder) {
   PolicySettings settings;
   settings.source_limiter = {64, 64, 64};
-  World world(plan_of(job_of(2, 0), *Sizes::uniform(4, 100)), settings);
+  OneRank world(plan_of(job_of(2, 0), *Sizes::uniform(4, 100)), settings);
   // Nothing was delivered yet, but the second epoch's batch waits for the same samples.
   EXPECT_EQ(world.reads_.size(), 4u);
-  EXPECT_EQ(world.policy_.totals().merged, 4u);
+  EXPECT_EQ(world.totals().merged, 4u);
   world.run();
   EXPECT_EQ(world.source_bytes_, 400u);  // merged: both epochs from one read
-  EXPECT_EQ(world.policy_.totals().read_along_bytes, 400u);
+  EXPECT_EQ(world.totals().read_along_bytes, 400u);
   EXPECT_EQ(world.lists_[1], reading_list(*world.plan_, 1));
 }
 
 TEST(Policy, KeepsTheWindowWithinItsBytes) {
   PolicySettings settings;
   settings.window_bytes = 3 * 4 * 128;  // three batches of 4 samples of 100 B, aligned to 128
-  World world(plan_of(job_of(2, 0), *Sizes::uniform(100, 100)), settings);
-  EXPECT_EQ(world.policy_.totals().window_bytes, settings.window_bytes);
+  OneRank world(plan_of(job_of(2, 0), *Sizes::uniform(100, 100)), settings);
+  EXPECT_EQ(world.totals().window_bytes, settings.window_bytes);
   world.run(3);
   EXPECT_EQ(world.delivered_.size(), 3u);
-  EXPECT_EQ(world.policy_.totals().window_bytes, settings.window_bytes);
+  EXPECT_EQ(world.totals().window_bytes, settings.window_bytes);
 }
 
 // Of tiny samples millions were in the window, and each seek had to let go of all of them.
 TEST(Policy, KeepsTheWindowWithinItsSamples) {
   PolicySettings settings;
   settings.window_samples = 3 * 4;  // three batches
-  World world(plan_of(job_of(2, 0), *Sizes::uniform(100, 100)), settings);
-  EXPECT_EQ(world.policy_.totals().window_bytes, 3u * 4 * 128);
+  OneRank world(plan_of(job_of(2, 0), *Sizes::uniform(100, 100)), settings);
+  EXPECT_EQ(world.totals().window_bytes, 3u * 4 * 128);
   world.run(3);
-  EXPECT_EQ(world.policy_.totals().window_bytes, 3u * 4 * 128);
+  EXPECT_EQ(world.totals().window_bytes, 3u * 4 * 128);
 }
 
 TEST(Policy, OpensOneBatchEvenIfItIsLargerThanTheWindow) {
   PolicySettings settings;
   settings.window_bytes = 10;
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), settings);
+  OneRank world(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), settings);
   world.run();
   EXPECT_EQ(world.delivered_.size(), 3u);
 }
@@ -112,10 +112,9 @@ TEST(Policy, ReadsAheadIntoTiersWhenTheWindowIsFull) {
   PolicySettings settings;
   settings.window_bytes = 4 * 128;
   settings.source_limiter = {64, 64, 64};
-  World world(plan_of(job_of(2, 10'000), *Sizes::uniform(40, 100)), settings);
+  OneRank world(plan_of(job_of(2, 10'000), *Sizes::uniform(40, 100)), settings);
   EXPECT_EQ(world.reads_.size(), 40u);  // 4 for the batch, the rest for the tier
   while (!world.reads_.empty()) world.end_read(world.reads_.rbegin()->first);
-  while (!world.placing_.empty()) world.end_place(0);
   world.run();
   EXPECT_EQ(world.source_bytes_, 4000u);
   EXPECT_EQ(world.lists_[1], reading_list(*world.plan_, 1));
@@ -125,7 +124,7 @@ TEST(Policy, ReadsWhatIsNeededBeforeWhatIsAhead) {
   PolicySettings settings;
   settings.window_bytes = 8 * 128;
   settings.source_limiter = {1, 1, 1};
-  World world(plan_of(job_of(1, 10'000), *Sizes::uniform(40, 100)), settings);
+  OneRank world(plan_of(job_of(1, 10'000), *Sizes::uniform(40, 100)), settings);
   std::vector<uint64_t> order;
   for (int i = 0; i < 8; ++i) {
     order.push_back(world.reads_.begin()->second.sample);
@@ -136,10 +135,9 @@ TEST(Policy, ReadsWhatIsNeededBeforeWhatIsAhead) {
 }
 
 TEST(Policy, TriesAgainAfterTransientErrors) {
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(1, 100)));
+  OneRank world(plan_of(job_of(1, 0), *Sizes::uniform(1, 100)));
   world.end_read(world.reads_.begin()->first, ReadEnd::transient);
   EXPECT_TRUE(world.reads_.empty());
-  ASSERT_TRUE(world.timer_);
   world.advance(milliseconds(100));
   ASSERT_EQ(world.reads_.size(), 1u);
   world.end_read(world.reads_.begin()->first, ReadEnd::transient);
@@ -148,11 +146,11 @@ TEST(Policy, TriesAgainAfterTransientErrors) {
   world.advance(milliseconds(1));
   world.run();
   EXPECT_EQ(world.delivered_.size(), 1u);
-  EXPECT_EQ(world.policy_.totals().retries, 2u);
+  EXPECT_EQ(world.totals().retries, 2u);
 }
 
 TEST(Policy, GivesUpAfterAllTries) {
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(1, 100)));
+  OneRank world(plan_of(job_of(1, 0), *Sizes::uniform(1, 100)));
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(world.reads_.size(), 1u);
     world.end_read(world.reads_.begin()->first, ReadEnd::transient);
@@ -165,7 +163,7 @@ TEST(Policy, GivesUpAfterAllTries) {
 }
 
 TEST(Policy, GivesUpAHangingSourceAfterTwoDeadlines) {
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(1, 100)));
+  OneRank world(plan_of(job_of(1, 0), *Sizes::uniform(1, 100)));
   world.end_read(world.reads_.begin()->first, ReadEnd::deadline);
   world.advance(milliseconds(1000));
   world.end_read(world.reads_.begin()->first, ReadEnd::deadline);
@@ -173,7 +171,7 @@ TEST(Policy, GivesUpAHangingSourceAfterTwoDeadlines) {
 }
 
 TEST(Policy, DeliversWhatComesBeforeAFailedBatch) {
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(12, 100)));
+  OneRank world(plan_of(job_of(1, 0), *Sizes::uniform(12, 100)));
   const uint64_t bad = reading_list(*world.plan_, 0)[5];
   for (int i = 0; i < 100 && !world.reads_.empty(); ++i) {
     const auto& [id, read] = *world.reads_.begin();
@@ -187,7 +185,7 @@ TEST(Policy, DeliversWhatComesBeforeAFailedBatch) {
 TEST(Policy, FillsThePlaceOfASkippedSampleWithTheNextGoodOne) {
   PolicySettings settings;
   settings.skip_bad_samples = true;
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(8, 100)), settings);
+  OneRank world(plan_of(job_of(1, 0), *Sizes::uniform(8, 100)), settings);
   auto list = reading_list(*world.plan_, 0);
   const std::set<uint64_t> bad{list[2], list[3]};
   while (!world.reads_.empty()) {
@@ -195,7 +193,7 @@ TEST(Policy, FillsThePlaceOfASkippedSampleWithTheNextGoodOne) {
     world.end_read(id, bad.contains(read.sample) ? ReadEnd::permanent : ReadEnd::ok);
   }
   EXPECT_EQ(world.skipped_.size(), 2u);
-  EXPECT_EQ(world.policy_.totals().skipped, 2u);
+  EXPECT_EQ(world.totals().skipped, 2u);
   list[2] = list[0];
   list[3] = list[0];
   EXPECT_EQ(world.lists_[0], list);
@@ -204,7 +202,7 @@ TEST(Policy, FillsThePlaceOfASkippedSampleWithTheNextGoodOne) {
 TEST(Policy, FailsABatchInWhichNothingIsGood) {
   PolicySettings settings;
   settings.skip_bad_samples = true;
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(4, 100)), settings);
+  OneRank world(plan_of(job_of(1, 0), *Sizes::uniform(4, 100)), settings);
   while (!world.reads_.empty()) world.end_read(world.reads_.begin()->first, ReadEnd::permanent);
   EXPECT_EQ(world.failed_.size(), 1u);
 }
@@ -212,11 +210,10 @@ TEST(Policy, FailsABatchInWhichNothingIsGood) {
 TEST(Policy, ReadsTheSourceWhenACopyIsGone) {
   Job job = job_of(1, 0, 1000);
   for (uint64_t sample = 0; sample < 4; ++sample) job.held.push_back({sample, 0, 1});
-  World world(plan_of(job, *Sizes::uniform(4, 100)), {}, job.held);
+  OneRank world(plan_of(job, *Sizes::uniform(4, 100)), {}, job.held);
   while (!world.reads_.empty()) {
     const auto& [id, read] = *world.reads_.begin();
     const bool tier = read.from.kind == Origin::Kind::tier;
-    if (tier) world.tiers_[1].erase(read.sample);
     world.end_read(id, tier ? ReadEnd::missing : ReadEnd::ok);
   }
   EXPECT_EQ(world.delivered_.size(), 1u);
@@ -226,25 +223,17 @@ TEST(Policy, ReadsTheSourceWhenACopyIsGone) {
 TEST(Policy, GoesOnWithoutALostTier) {
   PolicySettings settings;
   settings.window_bytes = 4 * 128;
-  World world(plan_of(job_of(4, 0, 10'000), *Sizes::uniform(20, 100)), settings);
+  OneRank world(plan_of(job_of(4, 0, 10'000), *Sizes::uniform(20, 100)), settings);
   world.run(7);
-  world.tiers_[1].clear();
-  world.tell(event::TierLost{1});
-  while (!world.reads_.empty() || world.delivered_.size() > world.consumed_) {
-    if (world.reads_.empty()) {
-      world.consume();
-      continue;
-    }
-    const auto& [id, read] = *world.reads_.begin();
-    world.end_read(id, read.from.kind == Origin::Kind::tier ? ReadEnd::permanent : ReadEnd::ok);
-  }
+  world.lose_tier(1);
+  world.run();
   EXPECT_EQ(world.delivered_.size(), 20u);
   for (uint64_t epoch = 0; epoch < 4; ++epoch)
     EXPECT_EQ(world.lists_[epoch], reading_list(*world.plan_, epoch));
 }
 
 TEST(Policy, SeeksToAnotherPlaceAndForgetsTheRest) {
-  World world(plan_of(job_of(5, 0), *Sizes::uniform(20, 100)));
+  OneRank world(plan_of(job_of(5, 0), *Sizes::uniform(20, 100)));
   world.run(2);
   world.tell(event::Seek{3, 8});
   world.lists_.clear();
@@ -252,15 +241,14 @@ TEST(Policy, SeeksToAnotherPlaceAndForgetsTheRest) {
   const auto list = reading_list(*world.plan_, 3);
   EXPECT_EQ(world.lists_.at(3), std::vector<uint64_t>(list.begin() + 8, list.end()));
   EXPECT_EQ(world.lists_.at(4), reading_list(*world.plan_, 4));
-  EXPECT_TRUE(world.lists_.at(0).empty());
+  EXPECT_FALSE(world.lists_.contains(0));
 }
 
 TEST(Policy, IgnoresLateAnswers) {
-  World world(plan_of(job_of(2, 0), *Sizes::uniform(4, 100)));
+  OneRank world(plan_of(job_of(2, 0), *Sizes::uniform(4, 100)));
   const uint64_t old = world.reads_.begin()->first;
   world.tell(event::Seek{0, 0});
-  world.policy_.on(event::ReadEnded{old, ReadEnd::ok}, world.now_,
-                   *std::make_unique<std::vector<Action>>());
+  world.tell(event::ReadEnded{old, ReadEnd::ok});
   world.run();
   EXPECT_EQ(world.lists_[0], reading_list(*world.plan_, 0));
 }
@@ -268,28 +256,33 @@ TEST(Policy, IgnoresLateAnswers) {
 TEST(Policy, GoesOnForEverIfAsked) {
   PolicySettings settings;
   settings.endless = true;
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(8, 100)), settings);
+  OneRank world(plan_of(job_of(1, 0), *Sizes::uniform(8, 100)), settings);
   world.run(100);
   EXPECT_EQ(world.lists_.at(30), reading_list(*world.plan_, 30));
 }
 
-std::shared_ptr<const EpochOrder> list_of(std::vector<uint64_t> samples) {
-  const auto order = std::move(*make_given_order(10, {std::move(samples)}));
-  return std::move(*order->epoch(0));
+std::shared_ptr<const EpochOrder> list_of(std::vector<uint64_t> samples,
+                                          std::vector<uint64_t> batch_ends = {}) {
+  return GivenOrder(10).give(std::move(samples), std::move(batch_ends))->list;
+}
+
+std::shared_ptr<const Plan> plan_of_lists(uint64_t memory, uint32_t ranks = 1) {
+  Job job = job_of(1, memory);
+  job.ranks = ranks;
+  job.order = job.order.as_given();
+  return plan_of(job, *Sizes::uniform(10, 100));
 }
 
 TEST(Policy, ReadsTheListsOfASamplerAsTheyCome) {
   PolicySettings settings;
   settings.endless = true;
-  settings.given_lists = true;
-  World world(plan_of(job_of(1, 1000), *Sizes::uniform(10, 100)), settings);
+  OneRank world(plan_of_lists(1000), settings);
   world.run();
   EXPECT_TRUE(world.delivered_.empty());
   world.tell(event::EpochKnown{0, list_of({3, 3, 1, 9, 0})});
   world.run();
   EXPECT_EQ(world.delivered_.size(), 2u);  // of four and of one
-  const auto ends = std::make_shared<const std::vector<uint64_t>>(std::vector<uint64_t>{1, 4, 6});
-  world.tell(event::EpochKnown{1, list_of({5, 5, 2, 1, 3, 9}), ends});
+  world.tell(event::EpochKnown{1, list_of({5, 5, 2, 1, 3, 9}, {1, 4, 6})});
   world.run();
   EXPECT_EQ(world.delivered_.size(), 5u);
   EXPECT_EQ(world.lists_.at(0), (std::vector<uint64_t>{3, 3, 1, 9, 0}));
@@ -299,8 +292,7 @@ TEST(Policy, ReadsTheListsOfASamplerAsTheyCome) {
 TEST(Policy, ASeekForgetsTheListsOfASampler) {
   PolicySettings settings;
   settings.endless = true;
-  settings.given_lists = true;
-  World world(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), settings);
+  OneRank world(plan_of_lists(0), settings);
   world.tell(event::EpochKnown{0, list_of({1, 2, 3, 4, 5})});
   world.tell(event::Seek{0, 0});
   world.tell(event::EpochKnown{0, list_of({6, 7})});
@@ -311,10 +303,7 @@ TEST(Policy, ASeekForgetsTheListsOfASampler) {
 TEST(Policy, AListThatIsGivenAfterASeekGoesOnWithThePlacesInTheEpoch) {
   PolicySettings settings;
   settings.endless = true;
-  settings.given_lists = true;
-  Job job = job_of(1, 0);
-  job.ranks = 2;
-  World world(plan_of(job, *Sizes::uniform(10, 100)), settings);
+  OneRank world(plan_of_lists(0, 2), settings);
   world.tell(event::Seek{3, 6});
   world.tell(event::EpochKnown{3, list_of({6, 7})});
   world.tell(event::EpochKnown{4, list_of({1})});
@@ -324,89 +313,6 @@ TEST(Policy, AListThatIsGivenAfterASeekGoesOnWithThePlacesInTheEpoch) {
   EXPECT_EQ(world.open_.begin()->second.sharding.position(1, 1), 6 + 2 + 1u);
   EXPECT_EQ(world.open_.rbegin()->second.sharding.position(0, 0), 0u);
 }
-
-// Everything in any order, with faults: whatever happens, the lists are right.
-void run_world(uint64_t seed) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
-  const uint64_t samples = 1 + random() % 60;
-  std::vector<uint64_t> sizes(samples);
-  for (auto& size : sizes) size = random() % 500;
-  Job job = job_of(1 + random() % 5, random() % (samples * 200), random() % (samples * 200),
-                   1 + random() % 9);
-  job.batching.drop_last = random() % 4 == 0;
-  job.ranks = static_cast<uint32_t>(1 + random() % 3);
-  PolicySettings settings;
-  settings.rank = static_cast<uint32_t>(random() % job.ranks);
-  settings.window_bytes = random() % 8000;
-  settings.ahead_bytes = random() % 2000;
-  settings.source_limiter = {1, 8, 2};
-  settings.tries = 1000;
-  settings.decode = random() % 2 == 0;
-  settings.decoded_bytes = settings.decode ? 100 : 0;
-  if (random() % 2 == 0) settings.hedge_share = 0.5;
-  if (random() % 2 == 0) settings.tier_deadline = milliseconds(1500);
-  World world(plan_of(job, *Sizes::of(sizes)), settings);
-  uint64_t batches = 0;
-  for (uint64_t epoch = 0; epoch < *job.epochs; ++epoch)
-    batches += job.batching.batches(world.plan_->sharding(epoch).per_rank());
-  for (int step = 0; step < 200'000 && world.delivered_.size() < batches; ++step) {
-    const uint64_t dice = random() % 100;
-    if (dice < 60 && !world.reads_.empty()) {
-      auto read = world.reads_.begin();
-      std::advance(read, static_cast<std::ptrdiff_t>(random() % world.reads_.size()));
-      if (read->second.from.kind == Origin::Kind::tier && dice < 3) {
-        world.tiers_[read->second.from.number].erase(read->second.sample);
-        world.end_read(read->first, ReadEnd::missing);
-      } else if (read->second.from.kind == Origin::Kind::source && dice < 10) {
-        world.end_read(read->first, dice < 5 ? ReadEnd::transient : ReadEnd::throttled);
-      } else {
-        // Of two reads of one sample the first may have found it gone.
-        const Origin& from = read->second.from;
-        const bool gone = from.kind == Origin::Kind::tier &&
-                          !world.tiers_[from.number].contains(read->second.sample);
-        world.end_read(read->first, gone ? ReadEnd::missing : ReadEnd::ok);
-      }
-    } else if (dice < 75 && !world.placing_.empty()) {
-      world.end_place(random() % world.placing_.size(), random() % 10 != 0);
-    } else if (dice < 85 && !world.decoding_.empty()) {
-      world.end_decode(random() % world.decoding_.size());
-    } else if (dice < 92 && world.delivered_.size() > world.consumed_) {
-      world.consume();
-    } else if (dice < 95) {
-      world.advance(milliseconds(random() % 1000));
-    } else if (dice == 99 && random() % 50 == 0) {
-      const auto tier = static_cast<uint32_t>(random() % 2);
-      world.tiers_[tier].clear();
-      std::vector<uint64_t> gone;
-      world.tell(event::TierLost{tier});
-      for (const auto& [id, read] : world.reads_)
-        if (read.from == Origin{Origin::Kind::tier, tier}) gone.push_back(id);
-      for (const uint64_t id : gone) world.end_read(id, ReadEnd::permanent);
-      for (size_t i = world.placing_.size(); i-- > 0;) {
-        if (world.placing_[i].tier == tier) world.end_place(i, false);
-      }
-    } else {
-      world.advance(milliseconds(1));
-    }
-  }
-  ASSERT_EQ(world.delivered_.size(), batches);
-  for (uint64_t epoch = 0; epoch < world.lists_.size(); ++epoch) {
-    auto list = reading_list(*world.plan_, epoch, settings.rank);
-    if (job.batching.drop_last)
-      list.resize(list.size() / job.batching.batch_size * job.batching.batch_size);
-    EXPECT_EQ(world.lists_[epoch], list);
-  }
-}
-
-// A block of seeds a test: a process each would take longer than the test.
-class RandomWorld : public testing::TestWithParam<uint64_t> {};
-
-TEST_P(RandomWorld, DeliversExactlyTheReadingLists) {
-  for (uint64_t i = 0; i < 50; ++i) run_world(GetParam() * 50 + i);
-}
-
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomWorld, testing::Range(uint64_t{0}, uint64_t{8}));
 
 }  // namespace
 }  // namespace foreload

@@ -29,6 +29,21 @@ TEST(SparseStates, KeepWhatAMapKeeps) {
   for (const auto& [sample, value] : expected) EXPECT_EQ(uint8_t{states[sample]}, value) << sample;
 }
 
+TEST(SampleBits, TakeMemoryForSamplesThatWereTouched) {
+  constexpr uint64_t kBillion = 1'000'000'000;
+  SampleBits bits(kBillion, 5);
+  const uint64_t before = bits.bytes();
+  EXPECT_LT(before, kBillion / 64);
+  for (uint64_t sample = 0; sample < kBillion; sample += kBillion / 1000) {
+    bits.reset(sample, 1);
+    EXPECT_EQ(bits[sample], 0u);
+  }
+  EXPECT_EQ(bits.bytes(), before);
+  for (uint64_t sample = 0; sample < kBillion; sample += kBillion / 1000) bits.set(sample, 3);
+  EXPECT_TRUE(bits.test(kBillion / 2, 3));
+  EXPECT_LE(bits.bytes(), before + 1000 * 512);
+}
+
 TEST(SampleBits, KeepWhatVectorsOfBoolKeep) {
   for (const uint32_t width : {1u, 3u, 7u, 20u}) {
     std::mt19937_64 random(width);

@@ -12,6 +12,7 @@ import torch
 from beside_torch import check_same
 from torch.utils.data import DataLoader
 
+from foreload._core import OrderSettings
 from foreload.cluster.ranks import Ranks
 from foreload.data.calls import CallMaker, seed_words
 from foreload.data.map_style import ListCore, Wanted
@@ -53,7 +54,9 @@ KINDS = {
 
 def core_of(maker, length, batch_size=4, drop_last=False, epochs=None, shuffle=False) -> ListCore:
     kind = "torch" if shuffle else "sequential"
-    order = OrderSampler(length, kind, 0, Ranks(0, 1, 1, "nobody"), "repeat", Iteration())
+    order = OrderSampler(
+        length, OrderSettings(kind), 0, Ranks(0, 1, 1, "nobody"), "repeat", Iteration()
+    )
     return ListCore(maker, order, batch_size, drop_last, epochs)
 
 

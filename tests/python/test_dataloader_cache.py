@@ -32,8 +32,10 @@ def validation(tmp_path_factory) -> Path:
     return make_folder(tmp_path_factory.mktemp("validation") / "files", 2)
 
 
-def loader_of(folder: Path, cache: foreload.Cache) -> foreload.DataLoader:
-    return foreload.DataLoader(folder, 8, shuffle=True, cache=cache, profile="none")
+def loader_of(
+    folder: Path, cache: foreload.Cache, epochs: int | None = None
+) -> foreload.DataLoader:
+    return foreload.DataLoader(folder, 8, shuffle=True, cache=cache, profile="none", epochs=epochs)
 
 
 def memory_of(loader: foreload.DataLoader) -> int:
@@ -117,10 +119,37 @@ def test_what_others_left_on_a_disk_counts(train, validation, tmp_path):
     assert on_disk(tmp_path) <= budget
 
 
+def test_what_one_has_read_the_others_find(train):
+    """Training and validation over the same files read them once; the second has no room left."""
+    cache = foreload.Cache(memory=TOTAL)
+    first = loader_of(train, cache)
+    list(first)
+    second = loader_of(train, cache, epochs=2)  # and none is read ahead
+    assert memory_of(second) == 0
+    for _ in range(2):
+        list(second)
+    assert second.stats()["source_bytes"] == 0
+    assert second.stats()["others_bytes"] == 2 * TOTAL
+    assert first.stats()["others_bytes"] == 0
+
+
+def test_blobs(tmp_path):
+    cache = foreload.Cache(memory="1MiB", disk=(tmp_path, "8MiB"))
+    assert cache.read_blob("state") is None
+    cache.write_blob("state", b"first")
+    cache.write_blob("state", b"second")
+    assert cache.read_blob("state") == b"second"
+    with pytest.raises(OSError, match="large"):
+        cache.write_blob("large", bytes(16 << 20))
+    del cache
+    again = foreload.Cache(disk=(tmp_path, "8MiB"))
+    assert again.read_blob("state") == b"second"
+
+
 def test_too_many_loaders_and_contradictions(train):
     cache = foreload.Cache(memory=TOTAL)
-    loaders = [loader_of(train, cache) for _ in range(8)]
-    with pytest.raises(ValueError, match="8 loaders"):
+    loaders = [loader_of(train, cache) for _ in range(32)]
+    with pytest.raises(ValueError, match="32 loaders"):
         loader_of(train, cache)
     del loaders
     with pytest.raises(ValueError, match="exclude"):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes to a device, as far as it can be seen without one: memory, last steps, parcels."""
 
+import collections
 import contextlib
 import gc
 import io
@@ -303,6 +304,23 @@ def test_batches_are_sent_ahead_and_come_in_order(no_cuda):
         received.append(int(batch[0]))
         assert feed.sent == min(4, len(received) + 2)
     assert received == [1, 2, 3, 4]
+
+
+class Pinnable:
+    """A tensor, or a batch of the user's own."""
+
+    def pin_memory(self):
+        return "pinned"
+
+
+# Named tuples were left as they were.
+def test_everything_in_a_batch_is_pinned():
+    pair = collections.namedtuple("pair", "images labels")
+    batch = {"a": [Pinnable(), 1], "b": (Pinnable(), "text"), "c": pair(Pinnable(), Pinnable())}
+    wanted = {"a": ["pinned", 1], "b": ("pinned", "text"), "c": pair("pinned", "pinned")}
+    made = delivery.pinned(batch)
+    assert made == wanted
+    assert type(made["c"]) is pair
 
 
 def test_pinned_memory_is_asked_for_before_the_loop(folder, no_cuda, monkeypatch):

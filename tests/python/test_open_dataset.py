@@ -217,6 +217,36 @@ def test_samples_in_memory_need_no_cache():
         foreload.open_dataset(Blobs())
 
 
+@pytest.mark.parametrize("makes_itself", [False, True])
+def test_samples_of_several_parts(images, makes_itself):
+    """Their bytes came as one piece."""
+    paths = files(images)
+
+    class Pairs:
+        def __len__(self):
+            return 10
+
+        def locate(self, index):
+            return {"left": paths[index], "right": paths[index + 1], "number": index}
+
+    class Sizes(Pairs):
+        def decode(self, parts, index):
+            return len(parts["left"]), len(parts["right"]), parts["number"]
+
+    if makes_itself:
+        served = foreload.open_dataset(Sizes())
+        sizes = [path.stat().st_size for path in paths]
+        assert served[3] == (sizes[3], sizes[4], 3)
+    else:
+        served = foreload.open_dataset(Pairs(), {"left": CHAIN, "right": None})
+        plain = foreload.open_dataset(images, CHAIN)
+        sample = served[3]
+        assert torch.equal(sample["left"], plain[3][0])
+        assert (sample["right"], sample["number"]) == (paths[4].read_bytes(), 3)
+        plain.close()
+    served.close()
+
+
 def test_it_shares_a_cache_with_loaders(images):
     total = sum(path.stat().st_size for path in files(images))
     cache = foreload.Cache(memory=f"{total * 3}B")

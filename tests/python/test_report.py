@@ -21,7 +21,7 @@ import pytest
 import foreload
 from foreload import transforms
 from foreload.reports import run_files
-from foreload.reports.pictures import pictures
+from foreload.reports.pictures import _whole_ticks, pictures
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -426,3 +426,11 @@ def test_nothing_is_wider_than_the_window(run: Run, tmp_path: Path, width: int) 
     assert figures["width"] <= width
     first, second = figures["tops"]
     assert (first == second) == (width == 1400)  # beside each other only where there is room
+
+
+def test_ticks_of_epochs_are_few_and_round() -> None:
+    assert _whole_ticks(3, 3) == [3]
+    assert _whole_ticks(0, 10) == list(range(11))
+    assert _whole_ticks(0, 11) == [0, 2, 4, 6, 8, 10]
+    assert _whole_ticks(1, 32) == [1, 6, 11, 16, 21, 26, 31]
+    assert _whole_ticks(0, 900) == list(range(0, 901, 100))

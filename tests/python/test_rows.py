@@ -19,6 +19,7 @@ from beside_torch import check_same
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, random_split
 
 from foreload import _core
+from foreload._core import OrderSettings
 from foreload.cluster.ranks import Ranks
 from foreload.data.map_style import ListCore, Wanted
 from foreload.data.row_columns import Dense
@@ -452,7 +453,9 @@ def test_ragged_lists_are_no_rows() -> None:
 
 
 def core_of(maker: RowMaker, batch_size: int, drop_last: bool = False) -> ListCore:
-    order = OrderSampler(len(maker), "torch", 3, Ranks(0, 1, 1, "nobody"), "repeat", Iteration())
+    order = OrderSampler(
+        len(maker), OrderSettings("torch"), 3, Ranks(0, 1, 1, "nobody"), "repeat", Iteration()
+    )
     return ListCore(maker, order, batch_size, drop_last)
 
 

@@ -2,12 +2,13 @@
 //
 // The policies of one rank or several among random faults, on modelled devices: reads that fail,
 // are late or never end, copies that are damaged, tiers that refuse, slow down or vanish, samples
-// that cannot be had; ranks that die or stop for a while, links that are cut, mended or held up,
-// messages that are lost or damaged, loops that seek, jobs that are started again with what their
-// disks hold. The seed decides everything. What must hold whatever happens is checked while it
-// runs:
+// that cannot be had or made into what is kept; ranks that die or stop for a while, links that are
+// cut, mended or held up, messages that are lost or damaged, loops that seek, jobs that are started
+// again with what their disks hold. Ranks may share hosts, fetch samples out of order, or know no
+// peers. The seed decides everything. What must hold whatever happens is checked while it runs:
 //
-//   every rank gets exactly its reading list (reading_list.h);
+//   every rank gets exactly its reading list (reading_list.h), and what it fetches;
+//   no policy does what none may ever do (conduct.h);
 //   nothing is read from the source while a copy can be had (source_rule.h), and who has a sample
 //   does not refuse it;
 //   tiers stay within capacity;
@@ -27,6 +28,7 @@
 
 #include "foreload/sim/policy_rank.h"
 
+#include "conduct.h"
 #include "reading_list.h"
 #include "sabotage.h"
 #include "source_rule.h"
@@ -41,6 +43,7 @@ class FaultyCluster : public World {
     draw_faults();
     draw_job();
     if (sabotage == Sabotage::lose_decode) policy_.decode = true;
+    if (sabotage == Sabotage::lose_make) make();
     saboteur_ = std::make_unique<Saboteur>(sabotage, seed, sizes_.size(), job_.ranks);
     start_job();
   }
@@ -60,7 +63,7 @@ class FaultyCluster : public World {
         if (restart_due_) restart();
       }
     }
-    if (calm_ && !gave_up_) check_traffic();
+    if (calm_ && !gave_up_ && (policy_.peers || job_.ranks == 1)) check_traffic();
     return complaint_;
   }
 
@@ -93,6 +96,7 @@ class FaultyCluster : public World {
     double lose_tier = 0;
     double restart = 0;
     double seek = 0;
+    double fetch = 0;
   };
   struct Loop {
     bool computing = false;
@@ -104,6 +108,7 @@ class FaultyCluster : public World {
     uint64_t opened = 0;  // numbers of batches so far
     Time waiting_since = 0;
     std::optional<ReadingList> list;
+    std::optional<Conduct> conduct;
 
     uint64_t batches() const { return list->batches(); }
   };
@@ -132,6 +137,7 @@ class FaultyCluster : public World {
     troubles_.push_back({what, cluster_->now(), kSilent, for_ever, true});
   }
   static Pair both(uint32_t a, uint32_t b) { return {std::min(a, b), std::max(a, b)}; }
+  uint32_t node_of(uint32_t rank) const { return cluster_->settings().node_of(rank); }
   uint32_t any_rank() { return static_cast<uint32_t>(random_() % job_.ranks); }
 
   void draw_faults() {
@@ -147,6 +153,7 @@ class FaultyCluster : public World {
     faults_.lose_tier = maybe(0.3, 0.02);
     faults_.restart = maybe(0.2, 0.02);
     faults_.seek = maybe(0.2, 0.03);
+    faults_.fetch = maybe(0.3, 0.3);
     if (most_ranks_ == 1) return;
     faults_.loss = maybe(0.2, 0.02);
     faults_.spoil = maybe(0.3, 0.02);
@@ -166,7 +173,9 @@ class FaultyCluster : public World {
     job_.batching = {1 + random_() % 9, chance(0.25)};
     const uint64_t most = samples * 600 / job_.ranks + 1;
     job_.tiers = {{{"memory", random_() % most, 2}, {"disk", random_() % most, 1}}};
-    policy_.peers = job_.ranks > 1;
+    policy_.peers = job_.ranks > 1 && chance(0.95);
+    ranks_per_host_ = chance(0.3) ? static_cast<uint32_t>(2 + random_() % 2) : 1;
+    if (chance(0.2)) policy_.tier_deadline = std::chrono::milliseconds(1500);
     policy_.window_bytes = random_() % 8000;
     policy_.ahead_bytes = random_() % 2000;
     policy_.push_bytes = random_() % 5000;
@@ -174,6 +183,7 @@ class FaultyCluster : public World {
     policy_.source_limiter = {1, 8, 1 + static_cast<unsigned>(random_() % 8)};
     policy_.eviction = eviction_rules()[job_.seed % eviction_rules().size()].name;
     policy_.decode = chance(0.5);
+    if (job_.seed >> 8 & 1) make();
     policy_.skip_bad_samples = chance(0.5);
     if (chance(0.3) && !calm_) policy_.hedge_share = 0.5;
     in_step_ = chance(0.5);
@@ -181,9 +191,13 @@ class FaultyCluster : public World {
       if (chance(0.01) && (job_.ranks == 1 || policy_.skip_bad_samples)) bad_.insert(sample);
   }
 
+  // Samples are kept in another form than the source has, of the same size.
+  void make() { policy_.made_from = std::make_shared<const Sizes>(*Sizes::of(sizes_)); }
+
   ClusterSettings devices() {
     ClusterSettings cluster;
     cluster.ranks = job_.ranks;
+    cluster.ranks_per_node = ranks_per_host_;
     cluster.network = 1e7;
     cluster.network_latency = 1e-4;
     cluster.preprocess = 1e6;
@@ -215,6 +229,10 @@ class FaultyCluster : public World {
     }
     for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
       policy_.rank = rank;
+      policy_.neighbours.clear();
+      for (uint32_t other = 0; other < job_.ranks && policy_.peers; ++other)
+        if (other != rank && cluster_->settings().node_of(other) == node_of(rank))
+          policy_.neighbours.push_back(other);
       ranks_.push_back(std::make_unique<PolicyRank>(PolicyRankSettings{.plan = plan_,
                                                                        .policy = policy_,
                                                                        .orders = orders,
@@ -224,9 +242,13 @@ class FaultyCluster : public World {
     }
     for (const auto& rank : ranks_) rank->know(ranks_);
     loops_.assign(job_.ranks, {});
-    for (uint32_t rank = 0; rank < job_.ranks; ++rank)
+    for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
+      policy_.rank = rank;
       loops_[rank].list.emplace(*plan_, rank, JobPosition{job_.first_epoch, job_.start}, 0);
-    rule_.emplace(*plan_, ranks_);
+      loops_[rank].conduct.emplace(*plan_, policy_);
+    }
+    fetches_.clear();
+    rule_.emplace(*plan_, ranks_, policy_.peers);
     padding_ = most_padding();
     // What fills a window, for all ranks one read at a time.
     patience_ = 5 + static_cast<double>(job_.ranks * (policy_.window_bytes + policy_.ahead_bytes +
@@ -282,6 +304,8 @@ class FaultyCluster : public World {
   }
 
   bool finished() const {
+    for (const auto& [fetch, asked] : fetches_)
+      if (!ranks_[fetch.first]->dead()) return false;
     for (uint32_t rank = 0; rank < job_.ranks; ++rank)
       if (!ranks_[rank]->dead() && loops_[rank].consumed < loops_[rank].batches()) return false;
     return true;
@@ -346,15 +370,16 @@ class FaultyCluster : public World {
     if (!last) cluster_->agenda().set(weather_, cluster_->now() + kBetweenChanges);
     if (last || chance(faults_.slow)) {
       const bool slow = !last && chance(0.5);
-      cluster_->tier(any_rank(), 1).set_speed(cluster_->agenda(), slow ? 0.05 : 1);
+      cluster_->tier(node_of(any_rank()), 1).set_speed(cluster_->agenda(), slow ? 0.05 : 1);
       for (uint32_t rank = 0; last && rank < job_.ranks; ++rank)
-        cluster_->tier(rank, 1).set_speed(cluster_->agenda(), 1);
+        cluster_->tier(node_of(rank), 1).set_speed(cluster_->agenda(), 1);
       if (slow) trouble("slow disk", 4);
     }
     if (chance(faults_.lose_tier))
       ranks_[any_rank()]->lose_tier(static_cast<uint32_t>(random_() % 2));
     if (chance(faults_.restart)) restart_due_ = true;
     if (chance(faults_.seek)) seek_somewhere();
+    if (chance(faults_.fetch)) fetch(any_rank());
     if (job_.ranks == 1) return;
     if (chance(faults_.kill)) kill(any_rank());
     if (chance(faults_.stop)) stop(any_rank());
@@ -430,6 +455,22 @@ class FaultyCluster : public World {
     ranks_[rank]->seek(seek_to_.epoch, seek_to_.start);
   }
 
+  // Somebody wants samples out of order, and may not want them any more before they come.
+  void fetch(uint32_t rank) {
+    if (ranks_[rank]->dead() || ranks_[rank]->stopped()) return;
+    std::vector<uint64_t> samples(1 + random_() % 6);
+    for (uint64_t& sample : samples) sample = random_() % sizes_.size();
+    const uint64_t number = kFetches + fetched_++;
+    fetches_[{rank, number}] = {samples, false};
+    ranks_[rank]->tell(event::Fetch{number, samples, chance(0.5)});
+    const auto other = fetches_.lower_bound({rank, kFetches + random_() % fetched_});
+    if (!chance(0.2) || other == fetches_.end() || other->first.first != rank) return;
+    other->second.forgotten = true;
+    ranks_[rank]->tell(event::ForgetFetch{other->first.second});
+    // One that was not opened yet is never answered.
+    if (!loops_[rank].conduct->is_open(other->first.second)) fetches_.erase(other);
+  }
+
   // Checks.
 
   void check_capacities() {
@@ -486,11 +527,14 @@ class FaultyCluster : public World {
     saboteur_->spoil(actions);
     for (const Action& action : actions) {
       if (auto wrong = rule_->note(rank, action, catching_up_)) complain(std::move(*wrong));
-      if (const auto* open = std::get_if<action::OpenBatch>(&action))
+      if (auto wrong = loops_[rank].conduct->decided(action)) complain(std::move(*wrong));
+      if (const auto* open = std::get_if<action::OpenBatch>(&action);
+          open && !is_fetch(open->batch))
         loops_[rank].opened = open->batch + 1;
       if (const auto* drop = std::get_if<action::DropPeer>(&action)) check_dropped(rank, *drop);
     }
   }
+  void heard(uint32_t rank, const Event& event) override { loops_[rank].conduct->heard(event); }
   Fate fate(uint32_t rank, const action::Read& read) override {
     const bool source = read.from.kind == Origin::Kind::source;
     if (source) {
@@ -501,12 +545,14 @@ class FaultyCluster : public World {
     }
     Fate fate;
     unsigned& blame = blame_[{rank, read.sample}];
-    if (source && bad_.contains(read.sample)) {
+    const bool bad = source && bad_.contains(read.sample);
+    if (bad && !policy_.made_from) {
       blame += policy_.tries;
       fate.end = ReadEnd::permanent;
       return fate;
     }
-    if (chance(faults_.hang)) {
+    // Memory of a neighbour is copied: that ends.
+    if (read.from.kind != Origin::Kind::neighbour && chance(faults_.hang)) {
       fate.hangs = true;
       if (source) blame += policy_.tries - 1;
       trouble("hang", source ? std::chrono::duration<double>(read.deadline).count() + 2 : 11);
@@ -522,9 +568,14 @@ class FaultyCluster : public World {
       fate.delay = seconds_about(0.5);
       trouble("delay", fate.delay);
     }
-    if (source && fate.end == ReadEnd::ok && !fate.hangs && !read.hedge)
+    if (source && !bad && fate.end == ReadEnd::ok && !fate.hangs && !read.hedge)
       rule_->succeeds(rank, read.sample);
     return fate;
+  }
+  Fate makes(uint32_t rank, const action::Make& make) override {
+    if (!bad_.contains(make.sample)) return {};
+    blame_[{rank, make.sample}] += policy_.tries;
+    return {.end = ReadEnd::undecodable};
   }
   bool takes(uint32_t, uint64_t, uint32_t) override { return !chance(faults_.refuse); }
   bool serves(uint32_t, uint64_t, uint32_t) override { return !chance(faults_.damage); }
@@ -555,8 +606,22 @@ class FaultyCluster : public World {
     if (auto wrong = loops_[rank].list->delivered(batch, filled, skipped_))
       complain(std::move(*wrong));
   }
+  void fetched(uint32_t rank, const action::OpenBatch& batch,
+               const std::vector<uint64_t>& filled) override {
+    const auto found = fetches_.find({rank, batch.batch});
+    if (found == fetches_.end()) return complain("a fetch is answered that nobody asked for");
+    const auto& [asked, forgotten] = found->second;
+    for (size_t i = 0; i < asked.size(); ++i)
+      if (filled[i] != asked[i] && !forgotten && !unfetched_.contains({batch.batch, asked[i]}))
+        complain(fmt::format("rank {} fetched sample {} and got {}", rank, asked[i],
+                             static_cast<int64_t>(filled[i])));
+    fetches_.erase(found);
+  }
   void failed(uint32_t rank, const action::Fail& fail) override {
-    gave_up_ = true;
+    if (is_fetch(fail.place.batch))
+      unfetched_.insert({fail.place.batch, fail.sample});
+    else
+      gave_up_ = true;
     if (blame_[{rank, fail.sample}] < policy_.tries)
       complain(fmt::format("rank {} gave up sample {} without a reason", rank, fail.sample));
   }
@@ -575,6 +640,7 @@ class FaultyCluster : public World {
   std::vector<uint64_t> sizes_;
   PolicySettings policy_;
   bool in_step_ = false;
+  uint32_t ranks_per_host_ = 1;
   std::set<uint64_t> bad_;
   std::unique_ptr<Saboteur> saboteur_;
 
@@ -583,6 +649,13 @@ class FaultyCluster : public World {
   std::vector<std::unique_ptr<PolicyRank>> ranks_;
   std::vector<Loop> loops_;
   std::optional<SourceRule> rule_;
+  struct Asked {
+    std::vector<uint64_t> samples;
+    bool forgotten = false;
+  };
+  std::map<std::pair<uint32_t, uint64_t>, Asked> fetches_;  // {rank, batch}: not answered yet
+  uint64_t fetched_ = 0;
+  std::set<std::pair<uint64_t, uint64_t>> unfetched_;  // {batch, sample}: could not be had
   uint64_t padding_ = 0;  // bytes at most that are read more often than planned
   double patience_ = 0;   // a wait that nothing need explain
   JobPosition seek_to_;

@@ -20,6 +20,7 @@ enum class Sabotage {
   wrong_sample,     // another sample is read into a place
   forget_copy,      // the source is read although a copy is at hand
   crowd_tier,       // what belongs onto the disk goes into memory
+  lose_make,        // what was read is never made into what is kept
   lose_decode,      // a sample is never decoded, its batch never complete
   // For several ranks.
   ask_nobody,       // the source is read although a peer keeps the sample
@@ -41,6 +42,8 @@ class Saboteur {
         return;
       case Sabotage::lose_read:
         return forget<action::Read>(actions, 0.05);
+      case Sabotage::lose_make:
+        return forget<action::Make>(actions, 0.05);
       case Sabotage::lose_decode:
         return forget<action::Decode>(actions, 0.05);
       case Sabotage::lose_serve:

@@ -31,15 +31,18 @@ enum class Exception : uint8_t {
   padding,        // samples that an epoch repeats, or that the first one leaves out
   replica,        // the keeper itself has none; second copies elsewhere are not looked for
   other_view,     // ranks know of different deaths, and so name different keepers
+  fetched,        // out of order, before anybody is known to have read it
 };
-inline constexpr size_t kExceptions = 9;
+inline constexpr size_t kExceptions = 10;
 
 class SourceRule {
  public:
   using Ranks = std::span<const std::unique_ptr<PolicyRank>>;
 
   // The contents of `ranks` are looked at when needed. REQUIRES: all of it outlives this.
-  SourceRule(const Plan& plan, Ranks ranks) : plan_(plan), ranks_(ranks), sought_(ranks.size()) {
+  // `peers`: ranks talk to each other.
+  SourceRule(const Plan& plan, Ranks ranks, bool peers)
+      : plan_(plan), ranks_(ranks), peers_(peers), sought_(ranks.size()) {
     note_who_reads_first();
   }
 
@@ -52,11 +55,12 @@ class SourceRule {
     if (holds(rank, sample))
       return fmt::format("rank {} reads sample {} from the source, its own tier has it", rank,
                          sample);
-    if (ranks_.size() == 1) return std::nullopt;
+    if (!peers_) return std::nullopt;
     if (vain_.contains({rank, sample})) return except(Exception::asked_in_vain);
     if (!was_read(rank, read)) {
       const auto holder = any_holder(rank, sample, reaches, [](uint32_t) { return true; });
       if (!holder) return std::nullopt;
+      if (is_fetch(read.place.batch)) return except(Exception::fetched);
       if (padding_.contains(sample)) return except(Exception::padding);
       if (first_reader_[sample] == rank) return except(Exception::first_reader);
       return fmt::format("rank {} reads sample {} first, which rank {} has", rank, sample, *holder);
@@ -182,6 +186,7 @@ class SourceRule {
 
   const Plan& plan_;
   Ranks ranks_;
+  const bool peers_;
   std::vector<uint64_t> first_epoch_;   // by sample: 1 + the one that reads it first; 0: held
   std::vector<uint32_t> first_reader_;  // by sample
   std::set<uint64_t> padding_;          // samples

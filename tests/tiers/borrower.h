@@ -105,6 +105,7 @@ class TestBorrower {
   }
 
   void keep(const Tier::Wanted& wanted) { tier_.keep(id_, wanted); }
+  void want(const CopyKey& key) { tier_.want(id_, key); }
   void give_back() { tier_.give_back(id_); }
 
   TierEnd end_of(uint64_t id) { return of(id).end; }

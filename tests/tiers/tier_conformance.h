@@ -247,6 +247,22 @@ TEST_P(TierConformance, WhatOneBorrowerWantsIsKeptForHim) {
   EXPECT_EQ(fill_up(third, kSize, 300), count);
 }
 
+TEST_P(TierConformance, WhatSomebodyElseHasPutCanBeWanted) {
+  FORELOAD_OPEN_TIER();
+  constexpr size_t kSize = 200'000;
+  TestBorrower& other = one_more_user();
+  for (TestBorrower* each : {&user(), &other}) each->keep([](const CopyKey&) { return false; });
+  const uint64_t count = fill_up(other, kSize);
+  ASSERT_GE(count, 8u);
+  user().want(key_of(3));
+  EXPECT_EQ(user().put(key_of(4), kSize), TierEnd::full) << "it is there";
+  user().want(key_of(1000));  // is not here
+  other.give_back();
+  EXPECT_EQ(fill_up(user(), kSize, 100), count - 2);
+  EXPECT_EQ(user().get(key_of(3), kSize), TierEnd::done);
+  EXPECT_EQ(user().get(key_of(4), kSize), TierEnd::done);
+}
+
 TEST_P(TierConformance, ABorrowerMayChangeItsMind) {
   FORELOAD_OPEN_TIER();
   constexpr size_t kSize = 200'000;
@@ -508,7 +524,7 @@ TEST_P(TierTraffic, TrainingStarvesNobody) {
        {Traffic::peer, Traffic::fill, Traffic::drain, Traffic::checkpoint}) {
     const auto first = std::find(order.begin(), order.end(), traffic);
     EXPECT_LE(std::count(order.begin(), first, Traffic::training), static_cast<int64_t>(kEach / 2))
-        << name_of(traffic);
+        << static_cast<int>(traffic);
   }
 }
 

@@ -38,6 +38,15 @@ EpochFigures decoding() {
   return figures;
 }
 
+// What is kept is five times as large as files, and decoded already.
+EpochFigures finishing() {
+  EpochFigures figures = decoding();
+  figures.made_from_bytes = figures.data_bytes / 5;
+  figures.kept_decoded = true;
+  stage(figures, Limit::source) = {4, figures.made_from_bytes};
+  return figures;
+}
+
 EpochFigures python_threads(double cpu_seconds) {
   EpochFigures figures;
   figures.seconds = 20;
@@ -55,6 +64,28 @@ const Help* find(const Verdict& verdict, const std::string& what) {
   for (const Help& help : verdict.helps)
     if (help.what.starts_with(what)) return &help;
   return nullptr;
+}
+
+TEST(Verdict, FullCachesOfFinishedSamplesLeaveNothingToDecode) {
+  const Verdict verdict = judge(finishing());
+  const Help* help = find(verdict, "caches that are full");
+  ASSERT_NE(help, nullptr);
+  EXPECT_LT(help->seconds, 5);
+  EpochFigures files = finishing();
+  files.kept_decoded = false;
+  const Verdict again = judge(files);
+  EXPECT_EQ(find(again, "caches that are full"), nullptr);
+}
+
+// A slow source, and half of the samples kept: half of the files are read again.
+TEST(Verdict, WhatTheSourceGivesIsCountedInItsOwnBytes) {
+  EpochFigures figures = slow_source();
+  figures.made_from_bytes = figures.data_bytes / 5;
+  stage(figures, Limit::source) = {20, figures.made_from_bytes};
+  const Verdict verdict = judge(figures);
+  const Help* help = find(verdict, "caches that are full");
+  ASSERT_NE(help, nullptr);
+  EXPECT_NEAR(help->seconds, 10, 0.5);
 }
 
 TEST(Verdict, ALoopThatHardlyWaitsIsTheLimit) {

@@ -12,18 +12,16 @@ from typing import Any
 
 from foreload import _core
 from foreload._warn import warn_caller
-from foreload.cluster.ranks import Ranks
+from foreload.cluster.ranks import Ranks, from_torch
 
 Store = tuple[Callable[[str, bytes], object], Callable[[str, float], "bytes | None"]]
 
 
 def _torch_store(ranks: Ranks) -> Store | None:
     """torch.distributed's store as two functions, if the program has one for these ranks."""
-    distributed: Any = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    if from_torch() != (ranks.rank, ranks.count):
         return None
-    if (distributed.get_rank(), distributed.get_world_size()) != (ranks.rank, ranks.count):
-        return None
+    distributed: Any = sys.modules["torch.distributed"]
     try:
         whole = distributed.distributed_c10d._get_default_store()
     except (AttributeError, RuntimeError, ValueError):

@@ -24,6 +24,17 @@ class Ranks:
     local_rank: int = 0
 
 
+_ALONE = Ranks(0, 1, 1, "nobody")
+
+
+def member_of(ranks: Ranks) -> tuple[int, int]:
+    """Which part of a disk cache's folder is this process's, and of how many. Ranks on a machine
+    whose engines do not count as ranks keep apart there."""
+    if ranks.count >= ranks.local:
+        return ranks.rank, ranks.count
+    return ranks.local_rank, ranks.local
+
+
 def _from_environment(environment: Mapping[str, str]) -> Ranks:
     rank, count, local_rank, local, found = _core.ranks_from_environment(dict(environment))
     return Ranks(rank, count, local, found or "nobody", local_rank)
@@ -36,13 +47,13 @@ def with_local(
     try:
         local = _from_environment(environment)
     except ValueError:
-        local = Ranks(0, 1, 1, "nobody")
+        local = _ALONE
     if local.count != count:
-        local = Ranks(0, 1, 1, "nobody")
+        local = _ALONE
     return Ranks(rank, count, local.local, found, local.local_rank)
 
 
-def _from_torch() -> tuple[int, int] | None:
+def from_torch() -> tuple[int, int] | None:
     """What torch.distributed says, if the program uses it."""
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
@@ -65,11 +76,11 @@ def find_ranks(
         return with_local(number, count, "arguments", environment)
     if rank is not None:
         raise ValueError(f"rank is {rank}, but no world_size is given: give world_size= as well")
-    torch = _from_torch()
+    torch = from_torch()
     if torch is not None:
         return with_local(*torch, "torch.distributed", environment)
     if "RANK" not in environment and {"WORLD_SIZE", "NODE_RANK", "LOCAL_RANK"} <= set(environment):
         # A process that Lightning started: it says the rank when it makes torch.distributed ready,
         # and lets a loader be made again that was made before.
-        return Ranks(0, 1, 1, "nobody")
+        return _ALONE
     return _from_environment(environment)

@@ -7,6 +7,7 @@ lists of one length and text is made by the data set itself.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from foreload._arguments import Integers
 from foreload._collate import HAVE_TORCH, default_collate
-from foreload.data.row_columns import Column, Dense, Layout, Picked, address_of, batch_dtype
-
-Integers = npt.NDArray[np.int64]
+from foreload.data.row_columns import Column, Dense, Layout, Picked, address_of, batch_dtype, packed
 
 
 class _Piece(NamedTuple):
@@ -113,12 +113,13 @@ class Numbers(NamedTuple):
 
     layout: Layout
     dtype: np.dtype[Any]
+    batch_dtype: Any
     memory: Any
 
 
 def numbers_of(column: Any) -> Numbers | None:
     """Where the numbers of a chunked array are; None if it has anything else, or nulls, or lists
-    of different lengths, or no rows."""
+    of different lengths, or no rows, or if no batch can be made by copying them."""
     stretches: list[tuple[int, int, int]] = []
     memory: list[Any] = [column]
     first, alike = 0, None
@@ -129,16 +130,18 @@ def numbers_of(column: Any) -> Numbers | None:
         if piece is None or alike not in (None, (piece.dtype, piece.shape)):
             return None
         alike = piece.dtype, piece.shape
-        size = piece.dtype.itemsize * int(np.prod(piece.shape))
+        size = piece.dtype.itemsize * math.prod(piece.shape)
         stretches.append((first, piece.address, size))
         memory.append(piece.memory)
         first += len(chunk)
     if alike is None:
         return None
     dtype, shape = alike
+    batch = batch_dtype(dtype, scalar=False)
+    if batch is None:
+        return None
     size = dtype.itemsize
-    strides = tuple(size * int(np.prod(shape[at + 1 :])) for at in range(len(shape)))
-    return Numbers(Layout(stretches, first, size, shape, strides), dtype, memory)
+    return Numbers(Layout(stretches, first, size, shape, packed(size, shape)), dtype, batch, memory)
 
 
 def _is_text(kind: Any) -> bool:
@@ -181,13 +184,12 @@ def _table_column(column: Any) -> tuple[Column, Callable[[int], Any]]:
     if _is_text(column.type):
         return Text(column), as_py
     numbers = numbers_of(column)
-    dtype = None if numbers is None else batch_dtype(numbers.dtype, scalar=False)
-    if numbers is None or dtype is None:
+    if numbers is None:
         return Picked(as_py, len(column), str(column.type)), as_py
-    layout, own, memory = numbers
+    layout, own, dtype, memory = numbers
     # [()]: a number is numpy's, not an array without dimensions.
     row = lambda index: np.array(as_py(index), own)[()]  # noqa: E731
-    return Dense(layout.core(), memory, layout.shape, dtype, str(column.type)), row
+    return Dense(layout, memory, dtype, str(column.type)), row
 
 
 # Hugging Face.
@@ -217,26 +219,19 @@ def column_like(column: Any, like: Any, through_numpy: bool) -> Column | None:
         kind = type(like[0])
         return Text(column, None if kind in (str, bytes) else kind, through_numpy)
     numbers = numbers_of(column)
-    dtype = None if numbers is None else batch_dtype(numbers.dtype, scalar=False)
-    if numbers is None or dtype is None:
+    if numbers is None:
         return None
     leaf, depth = like, 0
     while isinstance(leaf, list):  # of as many batches as lists have entries
         if not leaf:
             return None
         leaf, depth = leaf[0], depth + 1
+    layout, _, dtype, memory = numbers
     if not hasattr(leaf, "dtype") or str(dtype).endswith("uint64"):
         return None
-    layout, _, memory = numbers
     convert = None if leaf.dtype == dtype else leaf.dtype
-    return Dense(
-        layout.core(),
-        memory,
-        layout.shape,
-        dtype,
-        str(column.type),
-        None if convert is None and depth == 0 else _Finish(convert, depth),
-    )
+    finish = None if convert is None and depth == 0 else _Finish(convert, depth)
+    return Dense(layout, memory, dtype, str(column.type), finish)
 
 
 class _Finish:

@@ -6,17 +6,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
+from foreload.data.calls import MadeWhenTaken
 from foreload.data.map_style import Wanted
 
 
-class BlobMaker:
+class BlobMaker(MadeWhenTaken):
     """Gives the bytes of each sample when they are asked for; decode() makes samples of them."""
 
-    ahead = 0
     finished = False
-    beyond_the_epoch = True
-    seconds = 0.0
-    cpu_seconds = 0.0
 
     def __init__(self, blob: Callable[[int], bytes], samples: int) -> None:
         self._blob = blob
@@ -30,20 +27,7 @@ class BlobMaker:
         digest.update(self._blob(self._samples - 1))
         return digest.hexdigest()[:32]
 
-    def submit(self, wanted: Wanted) -> Wanted:
-        """The ticket is the question itself."""
-        return wanted
-
     def take(self, ticket: Wanted, seconds: float | None) -> list[memoryview]:
         """The bytes of each sample."""
         del seconds
         return [memoryview(self._blob(int(index))) for index in ticket.indices]
-
-    def drop(self, ticket: Wanted) -> None:
-        """Nothing was begun."""
-
-    def wake(self) -> None:
-        """Nobody waits: the data set is called."""
-
-    def close(self) -> None:
-        """Nothing was started."""

@@ -26,7 +26,8 @@ import numpy.typing as npt
 from foreload._collate import HAVE_TORCH, default_collate, default_convert
 
 if TYPE_CHECKING:  # workers need not import what the loop needs
-    from foreload.data.map_style import Integers, Wanted
+    from foreload._arguments import Integers
+    from foreload.data.map_style import Wanted
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -96,6 +97,26 @@ def fingerprint_of(dataset: Any, length: int | None) -> str:
     kind = type(dataset)
     text = f"{kind.__module__}.{kind.__qualname__}:{length}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class OwnTimes:
+    """How long a data set was called in the calling process."""
+
+    seconds = 0.0
+    cpu_seconds = 0.0
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """It is called inside. The generators of the program are left alone."""
+        begin, cpu_begin = time.perf_counter(), time.thread_time()
+        try:
+            with kept_generators():
+                yield
+        except TimeoutError as error:  # it would say that the batch has not come yet
+            raise RuntimeError(f"the data set raised {type(error).__name__}: {error}") from error
+        finally:
+            self.seconds += time.perf_counter() - begin
+            self.cpu_seconds += time.thread_time() - cpu_begin
 
 
 @dataclass(frozen=True)
@@ -168,43 +189,15 @@ def _seeded(call: Callable[[Any], Any], index: Any, word: int) -> Any:
     return made
 
 
-class CallMaker:
-    """Makes batches in the calling process, when they are taken."""
+class MadeWhenTaken(OwnTimes):
+    """Base of makers that make batches in the calling process, when they are taken."""
 
     ahead = 0
-    finished = True
     beyond_the_epoch = True
-
-    def __init__(
-        self, dataset: Any, collate_fn: Callable[[Any], Any] | None, single: bool, seed: int
-    ) -> None:
-        if needs_torch(collate_fn):
-            import torch  # noqa: F401 - its generator is one of those that are kept
-        self._calls = Calls(dataset, collate_fn, single, seed)
-        self.seconds = 0.0
-        self.cpu_seconds = 0.0
-
-    @property
-    def fingerprint(self) -> str:
-        """Of what is known without reading samples."""
-        return fingerprint_of(self._calls.dataset, len(self._calls.dataset))
 
     def submit(self, wanted: Wanted) -> Wanted:
         """The ticket is the question itself."""
         return wanted
-
-    def take(self, ticket: Wanted, seconds: float | None) -> Any:
-        """Make it now; nobody can be told to stop earlier."""
-        del seconds
-        begin, cpu_begin = time.perf_counter(), time.thread_time()
-        try:
-            with kept_generators():
-                return self._calls(ticket.epoch, ticket.indices.tolist(), ticket.places)
-        except TimeoutError as error:  # it would say that the batch has not come yet
-            raise RuntimeError(f"the data set raised {type(error).__name__}: {error}") from error
-        finally:
-            self.seconds += time.perf_counter() - begin
-            self.cpu_seconds += time.thread_time() - cpu_begin
 
     def drop(self, ticket: Wanted) -> None:
         """Nothing was begun."""
@@ -214,3 +207,27 @@ class CallMaker:
 
     def close(self) -> None:
         """Nothing was started."""
+
+
+class CallMaker(MadeWhenTaken):
+    """Calls the data set for a batch."""
+
+    finished = True
+
+    def __init__(
+        self, dataset: Any, collate_fn: Callable[[Any], Any] | None, single: bool, seed: int
+    ) -> None:
+        if needs_torch(collate_fn):
+            import torch  # noqa: F401 - its generator is one of those that are kept
+        self._calls = Calls(dataset, collate_fn, single, seed)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of what is known without reading samples."""
+        return fingerprint_of(self._calls.dataset, len(self._calls.dataset))
+
+    def take(self, ticket: Wanted, seconds: float | None) -> Any:
+        """Make it now; nobody can be told to stop earlier."""
+        del seconds
+        with self.calling():
+            return self._calls(ticket.epoch, ticket.indices.tolist(), ticket.places)

@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from foreload._arguments import Integers
 from foreload._lost import LostError
-from foreload.data.calls import fingerprint_of, kept_generators, needs_torch
-from foreload.data.map_style import Integers, ListBatch
+from foreload.data.calls import OwnTimes, fingerprint_of, kept_generators, needs_torch
+from foreload.data.map_style import ListBatch
 from foreload.data.no_figures import NoFigures
 from foreload.data.stream_copy import State, Stream, StreamJob
 from foreload.workers.crew import Crew
@@ -91,8 +92,7 @@ class StreamCore(NoFigures):
         self._tickets: list[deque[int]] = [deque() for _ in range(self._count)]
         # Of each stream after the last batch that was given, None before the first.
         self._states: list[State | None] = [None] * self._count
-        self._seconds = 0.0
-        self._cpu_seconds = 0.0
+        self._own = OwnTimes()  # of the calling process
 
     @property
     def fingerprint(self) -> str:
@@ -102,12 +102,12 @@ class StreamCore(NoFigures):
     @property
     def seconds(self) -> float:
         """That batches took, of all workers together."""
-        return self._seconds if self._crew is None else self._crew.seconds
+        return (self._crew or self._own).seconds
 
     @property
     def cpu_seconds(self) -> float:
         """Of these, CPU time."""
-        return self._cpu_seconds if self._crew is None else self._crew.cpu_seconds
+        return (self._crew or self._own).cpu_seconds
 
     def set_init_fn(self, init_fn: Callable[[int], Any] | None) -> None:
         """Another worker_init_fn."""
@@ -128,13 +128,14 @@ class StreamCore(NoFigures):
             except (TimeoutError, LostError):
                 raise
             except Ended as end:
-                self._end(source, end.value)
+                self._states[source] = end.value
+                self._drop(source)
                 continue
             except Exception:
                 self._pass_on(source)
                 raise
             self._pass_on(source)
-            return ListBatch(self._epoch, self._given - 1, False, _NO_INDICES, made)
+            return ListBatch(self._epoch, self._given - 1, _NO_INDICES, made)
         self._forget()
         self._states = [None] * self._count
         self._epoch, self._given = self._epoch + 1, 0
@@ -175,7 +176,8 @@ class StreamCore(NoFigures):
     def _take(self, source: int, seconds: float | None) -> Any:
         """The next batch of one stream; what it raises is that stream's next answer too."""
         if self._stream is not None:
-            return self._make()
+            with self._own.calling():
+                return self._stream.next()
         assert self._crew is not None
         tickets = self._tickets[source]
         try:
@@ -195,22 +197,6 @@ class StreamCore(NoFigures):
         if isinstance(made, Failure):
             raise made.error()
         return made
-
-    def _make(self) -> Any:
-        assert self._stream is not None
-        begin, cpu_begin = time.perf_counter(), time.thread_time()
-        try:
-            with kept_generators():
-                return self._stream.next()
-        except TimeoutError as error:  # it would say that the batch has not come yet
-            raise RuntimeError(f"the data set raised {type(error).__name__}: {error}") from error
-        finally:
-            self._seconds += time.perf_counter() - begin
-            self._cpu_seconds += time.thread_time() - cpu_begin
-
-    def _end(self, source: int, state: State) -> None:
-        self._states[source] = state
-        self._drop(source)
 
     def _drop(self, source: int) -> None:
         while self._tickets[source]:

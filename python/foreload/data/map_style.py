@@ -15,11 +15,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from foreload._arguments import Integers
 from foreload._lost import LostError
 from foreload.data.no_figures import NoFigures
 from foreload.planning.samplers import Lists, OrderSampler, Sampled, ends_of
-
-Integers = npt.NDArray[np.int64]
 
 
 class Wanted(NamedTuple):
@@ -83,7 +82,6 @@ class ListBatch:
 
     epoch: int
     first: int  # place of its first sample in the list
-    last: bool
     indices: Sampled
     made: Any
     pixels: None = None
@@ -103,16 +101,12 @@ class ListBatch:
         """Nothing is decoded here."""
         return []
 
-    def __len__(self) -> int:
-        return len(self.indices)
-
 
 class _Asked(NamedTuple):
     """A batch on its way."""
 
     epoch: int
     first: int
-    last: bool
     indices: Sampled
     ticket: Any
 
@@ -122,10 +116,9 @@ class ListCore(NoFigures):
 
     Args:
         maker: Makes them.
-        order: Says which samples come, where no list is given.
+        order: Says which samples come, and whether lists of them are given.
         batch_size, drop_last: How they are cut.
         epochs: After which nothing more is asked for; None: there is always a next one.
-        given_lists: Whether the list of an epoch is not known before it is given.
         fingerprint: Of the data set, where it is not the maker's.
     """
 
@@ -136,7 +129,6 @@ class ListCore(NoFigures):
         batch_size: int,
         drop_last: bool,
         epochs: int | None = None,
-        given_lists: bool = False,
         fingerprint: Callable[[], str] | None = None,
     ) -> None:
         self.maker = maker
@@ -147,7 +139,6 @@ class ListCore(NoFigures):
         self._batch_size = batch_size
         self._drop_last = drop_last
         self._epochs = epochs
-        self._given_lists = given_lists
         self._epoch = 0  # of the batch that comes next
         self._start = 0
         self._asked: deque[_Asked | None] = deque()  # None: the end of an epoch
@@ -185,7 +176,7 @@ class ListCore(NoFigures):
             self._asked.popleft()
             raise
         self._asked.popleft()
-        return ListBatch(asked.epoch, asked.first, asked.last, asked.indices, made)
+        return ListBatch(asked.epoch, asked.first, asked.indices, made)
 
     def seek(self, epoch: int, start: int) -> None:
         """The next batch is the first one after `start` samples of `epoch`."""
@@ -211,7 +202,7 @@ class ListCore(NoFigures):
             self._asked.append(asked)  # type: ignore[arg-type]
 
     def _epochs_from(self, epoch: int, start: int) -> Iterator[_Asked | None]:
-        if self._given_lists:
+        if self._order.settings.given:
             return
         while self._epochs is None or epoch < self._epochs:
             indices = self._order.indices(epoch, start)
@@ -223,13 +214,13 @@ class ListCore(NoFigures):
         samples, ends = lists
         first = 0
         ranks, rank = self._order.num_replicas, self._order.rank
-        for number, end in enumerate(ends.tolist()):
+        for end in ends.tolist():
             indices = samples[first:end].copy()
             places = start + np.arange(first, end, dtype=np.int64) * ranks + rank
-            if not self._given_lists:
-                places %= self.samples  # what fills an epoch up is what was there before
+            if not self._order.settings.given:
+                places %= self._order.entries  # what fills an epoch up is what was there before
             ticket = self.maker.submit(Wanted(epoch, indices, places))
-            yield _Asked(epoch, first, number + 1 == len(ends), indices, ticket)
+            yield _Asked(epoch, first, indices, ticket)
             first = end
         yield None
 

@@ -2,8 +2,9 @@
 """Samples of several parts: image and mask, image and boxes, pairs.
 
 `locate(index)` gives a dict or a tuple whose entries are files (a path, or a `Part` of a file) and
-anything else, which stays as it is. The engine reads all files of a sample as one; here the bytes
-are dealt out to the parts again.
+anything else, which stays as it is. The engine reads all files of a sample as one. Where all that
+is done to them is known to C++, it also deals them out to the parts; here it is done where a data
+set makes its samples itself, or a part has a function of Python's.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from foreload import transforms
+from foreload import _core, transforms
 from foreload._arguments import whole
 from foreload._collate import channels_first, tensor
 
@@ -83,12 +84,18 @@ class Files:
     def __init__(self) -> None:
         self.paths: list[str] = []
         self.ranges: list[list[Range]] = []
+        self.alike = True  # all samples have the same parts, in the same order
+        self._shape: Any = None
         self._numbers: dict[str, int] = {}
 
     def add(self, located: Any, who: str) -> None:
         """One more sample."""
         ranges: list[Range] = []
-        for _, entry in entries_of(located):
+        entries = entries_of(located)
+        shape = isinstance(located, Mapping), [(name, is_file(entry)) for name, entry in entries]
+        self._shape = self._shape or shape
+        self.alike = self.alike and shape == self._shape
+        for _, entry in entries:
             if not is_file(entry):
                 continue
             part = entry if isinstance(entry, Part) else Part(entry)
@@ -105,6 +112,13 @@ class Files:
                 "at least one of its entries"
             )
         self.ranges.append(ranges)
+
+
+def names_of(parts: Mapping[Any, bool]) -> list[str]:
+    """What C++ calls the parts that are files; none where it could not tell them apart."""
+    names = [str(name) for name, file in parts.items() if file]
+    fit = len({*names}) == len(names) and all(name and name.isprintable() for name in names)
+    return names if fit else []
 
 
 def filled(located: Any, data: Sequence[Any]) -> Any:
@@ -154,6 +168,7 @@ class PartsTransform:
 
     def __init__(self, given: Any, parts: dict[Any, bool]) -> None:
         _check_names([name for name, _ in entries_of(given)], parts)
+        self._parts = parts
         self._functions: dict[Any, Callable[[Any], Any]] = {}
         self._chains: dict[Any, tuple[transforms.Compose, MaskOf | None]] = {}  # pictures first
         masks: dict[Any, MaskOf] = {}
@@ -188,6 +203,31 @@ class PartsTransform:
             if mask is not None:
                 self._compiled[name] = self._compiled[name].for_masks(int(mask.fill))
 
+    @property
+    def native(self) -> bool:
+        """Whether C++ can do all of it."""
+        pictures = [self._parts[name] for name in self._chains]
+        return bool(pictures) and all(pictures) and not self._functions
+
+    def in_cpp(self) -> list[tuple[str, _core.CompiledTransform | None, int | None]]:
+        """For the engine: name, what is done to it, and the number of the picture that it is a mask
+        of, which comes before it."""
+        numbers = {name: number for number, name in enumerate(self._chains)}
+        found: list[tuple[str, _core.CompiledTransform | None, int | None]] = [
+            (str(name), self._compiled[name], None if mask is None else numbers[mask.part])
+            for name, (_, mask) in self._chains.items()
+        ]
+        left = [name for name, file in self._parts.items() if file and name not in self._chains]
+        return [*found, *((str(name), None, None) for name in left)]
+
+    def made_in_cpp(self, name: Any, made: Any) -> Any:
+        """One part of all samples of a batch: a tensor, or a list with an entry for each."""
+        if name not in self._chains:
+            return [*map(bytes, made)]
+        if isinstance(made, list):
+            return [self._image(name, pixels) for pixels in made]
+        return self._image(name, made)
+
     def __call__(self, sample: Any, key: Key) -> Any:
         """The finished sample. All parts draw the same random numbers."""
         made = dict(entries_of(sample))
@@ -202,17 +242,19 @@ class PartsTransform:
         self, name: Any, file: bytes, key: Key, sizes: dict[Any, tuple[int, int]]
     ) -> tuple[Any, tuple[int, int]]:
         """A picture or a mask, and the size that its file has."""
-        compiled = self._compiled[name]
-        chain, mask = self._chains[name]
+        mask = self._chains[name][1]
         try:
-            pixels, size = compiled.run_sized(
+            pixels, size = self._compiled[name].run_sized(
                 file, *key, None if mask is None else sizes[mask.part]
             )
         except ValueError as error:
             concerned = (name,) if mask is None else (name, mask.part)
             raise BadPartError(str(error), *concerned) from error
-        image = tensor(pixels, compiled.dtype == "bfloat16")
-        return (channels_first(image) if chain.channels_last else image), size
+        return self._image(name, pixels), size
+
+    def _image(self, name: Any, pixels: Any) -> Any:
+        image = tensor(pixels, self._compiled[name].dtype == "bfloat16")
+        return channels_first(image) if self._chains[name][0].channels_last else image
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "_compiled"}

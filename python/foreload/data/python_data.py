@@ -38,7 +38,6 @@ def core_of(
     batch_size: int | None,
     drop_last: bool,
     epochs: int | None,
-    given_lists: bool,
 ) -> ListCore | StreamCore:
     """What stands in the engine's place."""
     if data.samples.stream:
@@ -57,7 +56,7 @@ def core_of(
         )
     maker = _maker(data)
     fingerprint = functools.partial(_fingerprint, data.samples, maker)
-    return ListCore(maker, order, batch_size or 1, drop_last, epochs, given_lists, fingerprint)
+    return ListCore(maker, order, batch_size or 1, drop_last, epochs, fingerprint)
 
 
 def _fingerprint(samples: Samples, maker: Maker) -> str:

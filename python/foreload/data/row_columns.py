@@ -8,6 +8,7 @@ torch is not installed.
 from __future__ import annotations
 
 import importlib
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +20,6 @@ from foreload import _core
 from foreload._collate import HAVE_TORCH, default_collate
 
 Array = npt.NDArray[Any]
-Integers = npt.NDArray[np.int64]
 
 
 # Where an object lies is another place in each process.
@@ -33,9 +33,8 @@ class Dense:
     """Rows of one shape that C++ copies into the batch.
 
     Args:
-        core: Where they are.
+        layout: Where they are.
         memory: What has the memory, and must live as long as this.
-        shape: Of a row.
         dtype: Of the batch: torch's, or numpy's where torch is not installed.
         described: What else tells this column from another one.
         finish: Makes what the loop gets of the gathered rows, where that is not the same.
@@ -45,20 +44,19 @@ class Dense:
 
     def __init__(
         self,
-        core: _core.RowColumn,
+        layout: Layout,
         memory: Any,
-        shape: tuple[int, ...],
         dtype: Any,
         described: str,
         finish: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.core = core
+        self.core = layout.core()
         self.memory = memory
-        self.shape = shape
+        self.shape = layout.shape
         self.dtype = dtype
-        self.described = f"{described} {shape}"
+        self.described = f"{described} {layout.shape}"
         self.finish = finish
-        self._row_bytes = core.row_bytes
+        self._row_bytes = self.core.row_bytes
         self._carrier, self._view = _carrier_of(dtype)
         self._torch: Any = importlib.import_module("torch") if HAVE_TORCH else None
 
@@ -147,6 +145,11 @@ class Layout(NamedTuple):
         )
 
 
+def packed(item_bytes: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a row whose items lie one after another."""
+    return tuple(item_bytes * math.prod(shape[at + 1 :]) for at in range(len(shape)))
+
+
 def address_of(value: Any) -> int:
     """Where an array or a tensor begins."""
     if isinstance(value, np.ndarray):
@@ -156,10 +159,10 @@ def address_of(value: Any) -> int:
 
 def batch_dtype(dtype: np.dtype[Any], scalar: bool) -> Any:
     """What a batch of such rows has, None if no batch can be made of them by copying."""
-    if not HAVE_TORCH:
-        return dtype if dtype.kind in "biufc" else None
     if dtype.kind not in "biufc":
         return None
+    if not HAVE_TORCH:
+        return dtype
     import torch
 
     row = np.zeros((1,) if scalar else (1, 1), dtype)[0]
@@ -234,7 +237,7 @@ def _tensor_column(tensor: Any) -> Column:
         tuple(tensor.shape[1:]),
         strides[1:],
     )
-    return Dense(layout.core(), _held(tensor), layout.shape, tensor.dtype, str(tensor.dtype))
+    return Dense(layout, _held(tensor), tensor.dtype, str(tensor.dtype))
 
 
 def _array_column(array: Array) -> Column:
@@ -249,7 +252,7 @@ def _array_column(array: Array) -> Column:
         shape,
         array.strides[1:],
     )
-    return Dense(layout.core(), array, shape, dtype, array.dtype.str)
+    return Dense(layout, array, dtype, array.dtype.str)
 
 
 def column_of_list(rows: Sequence[Any]) -> Column | None:
@@ -274,8 +277,7 @@ def column_of_list(rows: Sequence[Any]) -> Column | None:
     if dtype is None or not alike or not together:
         return Picked(rows.__getitem__, len(rows), f"{described} {shape}")
     size = first.itemsize if arrays else first.element_size()
-    strides = tuple(size * int(np.prod(shape[at + 1 :])) for at in range(len(shape)))
     held = list(rows) if arrays else [_held(row) for row in rows]
     stretches = [(number, address_of(row), 0) for number, row in enumerate(rows)]
-    layout = Layout(stretches, len(rows), size, shape, strides)
-    return Dense(layout.core(), held, shape, dtype, described)
+    layout = Layout(stretches, len(rows), size, shape, packed(size, shape))
+    return Dense(layout, held, dtype, described)

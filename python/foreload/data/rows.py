@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from foreload import _core
+from foreload._arguments import Integers
 from foreload._collate import default_collate, default_convert
 from foreload._packages import is_exactly
 from foreload.data.map_style import Wanted
@@ -32,8 +32,6 @@ from foreload.data.row_columns import (
     is_tensor,
 )
 from foreload.planning.samplers import Sampled
-
-Integers = npt.NDArray[np.int64]
 
 # Batches are gathered ahead within these bytes, but always two and never more than eight.
 AHEAD_BYTES = 64 << 20

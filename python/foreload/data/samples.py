@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,16 @@ import numpy as np
 
 from foreload._arguments import path_of
 from foreload._packages import class_of
-from foreload.data.parts import Files, Part, Range, entries_of, filled, is_file, is_several
+from foreload.data.parts import (
+    Files,
+    Part,
+    Range,
+    entries_of,
+    filled,
+    is_file,
+    is_several,
+    names_of,
+)
 
 WAYS = (
     "give a folder, an object with __getitem__ and __len__, an IterableDataset, rows in memory, or "
@@ -37,6 +46,8 @@ WAYS = (
 # What a class says whose .samples are all that its __getitem__ reads, and its .loader, .transform
 # and .target_transform all that it does.
 DECLARATION = "foreload_samples"
+# What gives the Parts of a sample by its number, where its path does not say where it is.
+PLACES = "foreload_parts"
 
 
 @dataclass
@@ -48,6 +59,8 @@ class Samples:
     files: list[str] | None = None
     ranges: list[list[Range]] = field(default_factory=list)  # of files; empty: each is a sample
     parts: dict[Any, bool] = field(default_factory=dict)  # names of several; whether it is a file
+    part_names: list[str] = field(default_factory=list)  # of ranges, if all samples have the same
+    keyed: bool = False  # parts are those of a dict
     blobs: Callable[[int], bytes] | None = None  # where samples are in memory
     called: bool = False  # its own __getitem__ makes the samples
     stream: bool = False  # its own __iter__ does
@@ -193,6 +206,12 @@ class LeafDecoder:
         self._whole = leaves[0][0] if whole else None  # one data set as it is needs no table
         self._leaves = [] if whole else leaves
 
+    @property
+    def decodes(self) -> bool:
+        """Whether a data set makes its samples itself."""
+        leaves = [self._whole] if self._whole is not None else [leaf for leaf, _ in self._leaves]
+        return any(getattr(leaf, "decode", None) is not None for leaf in leaves)
+
     def _leaf(self, index: int) -> tuple[Any, int]:
         return (self._whole, index) if self._whole is not None else self._leaves[index]
 
@@ -204,6 +223,12 @@ class LeafDecoder:
             for name, entry in entries_of(leaf.locate(number))
             if is_file(entry)
         }
+
+    def others(self, index: int) -> dict[Any, Any]:
+        """The entries of a sample that are no files."""
+        leaf, number = self._leaf(index)
+        entries = entries_of(leaf.locate(number))
+        return {name: entry for name, entry in entries if not is_file(entry)}
 
     def __call__(self, data: Any, index: int) -> Any:
         """`data`: the bytes of the sample, or those of each of its files."""
@@ -231,6 +256,9 @@ def _located(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples:
             files.add(found, who)
         samples.files, samples.ranges = files.paths, files.ranges
         samples.parts = {name: is_file(entry) for name, entry in entries_of(first)}
+        samples.keyed = isinstance(first, Mapping)
+        if files.alike and not isinstance(first, Part):
+            samples.part_names = names_of(samples.parts)
         return samples
     samples.files = [_path_of_sample(leaf, number) for leaf, number in leaves]
     return samples
@@ -269,12 +297,17 @@ def _listed(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples | None:
         if any(getattr(part, name, None) is not first for part in parts[1:]):
             return None
     pairs = [leaf.samples[index] for leaf, index in leaves]
+    files = [os.fspath(path) for path, _ in pairs]
+    ranges: list[list[Range]] = []
+    if any(getattr(part, PLACES, None) is not None for part in parts):
+        files, ranges = _ranges_of(leaves)
     targets: Sequence[Any] = [target for _, target in pairs]
     if all(type(target) is int for target in targets):
         targets = np.asarray(targets, dtype=np.int64)  # type: ignore[assignment]
     return Samples(
         dataset,
-        files=[os.fspath(path) for path, _ in pairs],
+        files=files,
+        ranges=ranges,
         count=len(pairs),
         targets=targets,
         transform=getattr(parts[0], "transform", None),
@@ -283,6 +316,15 @@ def _listed(dataset: Any, leaves: list[tuple[Any, int]]) -> Samples | None:
         as_stored=getattr(parts[0], "as_stored", False) is True,
         image_type=getattr(parts[0], "image_type", None),
     )
+
+
+def _ranges_of(leaves: list[tuple[Any, int]]) -> tuple[list[str], list[list[Range]]]:
+    """The files that samples lie in, and where."""
+    files = Files()
+    for leaf, index in leaves:
+        place = getattr(leaf, PLACES, None)
+        files.add(Part(leaf.samples[index][0]) if place is None else place(index), "the data set")
+    return files.paths, files.ranges
 
 
 def _read_by_foreload(dataset: Any) -> Samples | None:

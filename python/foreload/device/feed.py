@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from foreload import _core, transforms
-from foreload._collate import HAVE_TORCH
+from foreload._collate import HAVE_TORCH, each_tensor
 from foreload.data.bad_samples import Skipped, substitutes
 from foreload.data.samples import Samples
 from foreload.device.gpu_decoding import GpuDecoding, agree_on, parse_decoder
@@ -35,19 +35,6 @@ PINNED_BATCHES = 6
 # A batch in host memory and the numbers of its samples, None at the end; TimeoutError where it
 # takes longer than the seconds given.
 Pull = Callable[[float | None], tuple[Any, Any] | None]
-
-
-def each_tensor(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The value with all tensors in it changed."""
-    if hasattr(value, "data_ptr"):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {key: each_tensor(entry, change) for key, entry in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(each_tensor(entry, change) for entry in value))
-    if isinstance(value, list | tuple):
-        return type(value)(each_tensor(entry, change) for entry in value)
-    return value
 
 
 def find_device(device: Any) -> Any:

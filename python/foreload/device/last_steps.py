@@ -64,13 +64,12 @@ class Finish:
                     return scale.flatten(), bias.flatten()
         return None
 
-    def prepare(self, device: Any) -> bool:
-        """Choose how it is computed there, once. Whether that is one pass over the batch."""
+    def prepare(self, device: Any) -> None:
+        """Choose how it is computed there, once."""
         if self._device != device:
             self._device = device
             self._fused = self._find_fused(device)
             self._steps = tuple(numbers.to(device) for numbers in self._steps)
-        return self._fused is not None
 
     def __call__(self, images: Any, channels_at: int) -> Any:
         """The batch as numbers, on its device's current stream; `channels_at` is a dimension."""

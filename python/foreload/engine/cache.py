@@ -1,35 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A budget of memory and disk that several loaders share."""
+"""Memory and disk that several loaders share, and what they have read."""
 
 from __future__ import annotations
 
-import json
-import os
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 
 from foreload import _core
 from foreload._arguments import Bytes
 from foreload._keywords import suggests_keywords
 from foreload._settings import Disk
-from foreload.cluster.ranks import Ranks
-
-# Loaders that can share a cache at a time. Each finds on disk again what the loader of the same
-# number left there, so that the second run of a program starts warm.
-LANES = 8
-LEAST_DISK = 64 << 10  # a smaller budget holds nothing
-
-Open = Callable[[int, list[tuple[str, int]], tuple[int, int]], _core.LoaderCore]
-
-
-@dataclass(frozen=True)
-class Loan:
-    """What one loader has: bytes of memory, and of each disk by folder."""
-
-    memory: int
-    disks: dict[str, int]
+from foreload.cluster.ranks import Ranks, find_ranks, member_of
 
 
 class Cache:
@@ -37,7 +18,8 @@ class Cache:
 
     A loader that is built on it takes what its data set can use of what is left, and gives it back
     when it is closed or gone. All loaders together never use more than the budgets, which are for
-    the whole machine: ranks on it share them.
+    the whole machine: ranks on it share them. What one loader has read the others find, and so does
+    the next one: `stats()` of a loader says how much (`others_bytes`).
 
     Args:
         memory: Memory to keep samples in, like "64GiB"; "auto" is half of what the machine, or the
@@ -47,57 +29,47 @@ class Cache:
 
     @suggests_keywords
     def __init__(self, memory: Bytes = 0, disk: Disk | Sequence[Disk] | None = None) -> None:
-        # A loader may be found gone, and give back, while another one is opened in this thread.
-        self._lock = threading.RLock()
-        budgets = _core.Settings(memory=memory, disk=disk)
-        self.memory: int = budgets.memory
-        self.disks: list[tuple[str, int]] = budgets.disk
-        self._why = budgets.budgets_why
-        self._loans: dict[int, Loan] = {}  # by lane
+        self._budgets = _core.Settings(memory=memory, disk=disk)
+        self.memory: int = self._budgets.memory
+        self.disks: list[tuple[str, int]] = self._budgets.disk
+        self._lock = threading.Lock()
+        self._core: _core.Cache | None = None
+        self._local = 1  # ranks on this machine, each with its part
 
     @property
     def memory_left(self) -> int:
         """Bytes of memory that no loader has taken."""
-        with self._lock:
-            return self.memory - sum(loan.memory for loan in list(self._loans.values()))
+        if self._core is None:
+            return self.memory
+        return self.memory % self._local + self._core.memory_left * self._local
 
     @property
     def disks_left(self) -> list[tuple[str, int]]:
         """Folder and bytes that no loader has taken, for every disk."""
-        with self._lock:
-            loans = list(self._loans.values())
-            return [
-                (folder, budget - sum(loan.disks.get(folder, 0) for loan in loans))
-                for folder, budget in self.disks
-            ]
+        if self._core is None:
+            return list(self.disks)
+        return [
+            (folder, left * self._local)
+            for (folder, _), left in zip(self.disks, self._core.disks_left, strict=True)
+        ]
 
-    def _lend(self, ranks: Ranks, open_core: Open) -> tuple[_core.LoaderCore, int]:
-        """Open a loader's engine with what is left; the number is for _give_back()."""
-        with self._lock:  # until it is known what it took, nobody else may
-            lane = next((lane for lane in range(LANES) if lane not in self._loans), None)
-            if lane is None:
-                raise ValueError(
-                    f"{LANES} loaders share this cache already: close() one of them, or give this "
-                    "one a cache of its own"
-                )
-            open_lanes = {lane, *self._loans}
-            disks = []
-            for folder, left in self.disks_left:
-                share = left // ranks.local - _left_over(folder, ranks, open_lanes)
-                if share >= LEAST_DISK:
-                    disks.append((folder, share))
-            core = open_core(self.memory_left // ranks.local, disks, (lane, LANES))
-            memory, *taken = json.loads(core.start_json())["tiers"]
-            self._loans[lane] = Loan(
-                memory["bytes"] * ranks.local,
-                {tier["folder"]: tier["bytes"] * ranks.local for tier in taken},
-            )
-            return core, lane
+    def write_blob(self, name: str, data: bytes | bytearray | memoryview) -> None:
+        """Keep bytes under a name, on a disk if one has room, and replace those it had. OSError if
+        nothing has room."""
+        self._of(find_ranks()).write_blob(name, data)
 
-    def _give_back(self, lane: int) -> None:
-        """A loader is gone. What it left on disk stays there for the next one of its number."""
+    def read_blob(self, name: str) -> bytes | None:
+        """What was kept under that name, by this process or by an earlier one on the same disk."""
+        return self._of(find_ranks()).read_blob(name)
+
+    def _of(self, ranks: Ranks) -> _core.Cache:
+        """This rank's part; the first who asks says how many there are."""
         with self._lock:
-            self._loans.pop(lane, None)
+            if self._core is None:
+                self._local = ranks.local
+                self._budgets.set(ranks_per_node=ranks.local)
+                self._core = _core.Cache(self._budgets, *member_of(ranks))
+            return self._core
 
     def __repr__(self) -> str:
         disks = "".join(
@@ -108,16 +80,3 @@ class Cache:
             f"<foreload.Cache: {_core.format_bytes(self.memory_left)} of "
             f"{_core.format_bytes(self.memory)} memory left{disks}>"
         )
-
-
-def _left_over(folder: str, ranks: Ranks, open_lanes: set[int]) -> int:
-    """Bytes that loaders of other numbers left of this rank's part of a disk cache; see
-    docs/formats.md for what lies where."""
-    total = 0
-    for slot in Path(folder, "foreload-1").glob("[0-9]*"):
-        number = int(slot.name) if slot.name.isdecimal() else None
-        if number is None or number % ranks.count != ranks.rank:
-            continue
-        if number // ranks.count % LANES not in open_lanes:
-            total += sum(entry.stat().st_blocks * 512 for entry in os.scandir(slot))
-    return total

@@ -6,14 +6,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from foreload import _core
 from foreload._arguments import MAX_UINT32, whole
 from foreload._keywords import takes_settings
 from foreload._settings import ReaderSettings
-from foreload._warn import warn_caller
 from foreload.cluster.ranks import with_local
+from foreload.engine.opening import open_engine
 from foreload.reports.verdict import Notices
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Reader:
         batch_size: Samples in a batch.
         drop_last: Whether a last batch that is not full is left out.
         seed: Seed of the shuffle.
-        order: "torch", "sequential" or "feistel"; see `foreload.order`.
+        order: "torch", "sequential", "feistel" or a `foreload.WeightedOrder`; see `foreload.order`.
         pad: "repeat" or "truncate"; see `foreload.order`.
         memory: Memory of this machine to keep samples in, like "8GiB"; "auto" is half of what is
             left. Ranks on the machine share it.
@@ -66,18 +66,12 @@ class Reader:
     ) -> None:
         count = whole("ranks", ranks, 1, MAX_UINT32)
         number = whole("rank", rank, 0, count - 1)
-        self._core = _core.open_loader(
-            _core.Settings(
-                dataset=dataset,
-                rank=number,
-                ranks=count,
-                ranks_per_node=with_local(number, count, "arguments").local,
-                **settings,
-            )
+        found = with_local(number, count, "arguments")
+        given = _core.Settings(
+            dataset=dataset, rank=number, ranks=count, ranks_per_node=found.local, **settings
         )
+        self._core = open_engine(given, found, None, joins=False)
         self._notices = Notices()
-        for warning in self._start()["warnings"]:
-            warn_caller(warning, RuntimeWarning)
 
     def __iter__(self) -> Iterator[_core.LoaderBatch]:
         while (batch := self._core.next()) is not None:
@@ -90,12 +84,11 @@ class Reader:
 
     def stats(self) -> dict[str, Any]:
         """Where bytes came from and what went wrong, over the whole run."""
-        return cast("dict[str, Any]", json.loads(self._core.stats_json())) | self._start()
-
-    def _start(self) -> dict[str, Any]:
-        """How it began: tiers, profile, index, warnings."""
-        return cast("dict[str, Any]", json.loads(self._core.start_json()))
+        found: dict[str, Any] = json.loads(self._core.stats_json())
+        found |= json.loads(self._core.start_json())
+        return found
 
     def epoch_stats(self) -> dict[str, Any]:
         """The current epoch as far as it has come, or the last one after its end."""
-        return cast("dict[str, Any]", json.loads(self._core.epoch_json()))
+        found: dict[str, Any] = json.loads(self._core.epoch_json())
+        return found

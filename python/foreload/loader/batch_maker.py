@@ -12,11 +12,11 @@ import numpy as np
 from foreload import _core
 from foreload._collate import channels_first, default_collate, default_convert, tensor
 from foreload.cluster.ranks import Ranks
-from foreload.data.parts import split
-from foreload.data.samples import Samples
+from foreload.data.parts import PartsTransform, split
+from foreload.data.samples import LeafDecoder, Samples
 from foreload.device.feed import tensor_of
 from foreload.loader.engine_feed import Batch, Core
-from foreload.python_transforms.sample_maker import Task
+from foreload.python_transforms.sample_maker import BadSampleError, Task
 from foreload.transforms import Compose
 from foreload.transforms.torchvision_steps import as_tv_image
 
@@ -28,6 +28,7 @@ class BatchMaker:
         samples: The data set.
         chain: What C++ did to images, if anything, and
         compiled: the same, compiled.
+        parts: The same, of samples of several parts.
         collate_fn: The user's, if there is one.
         single: Whether the loop gets samples instead of batches.
         return_index: Whether it gets their numbers too.
@@ -38,6 +39,7 @@ class BatchMaker:
         samples: Samples,
         chain: Compose | None,
         compiled: _core.CompiledTransform | None,
+        parts: PartsTransform | None,
         collate_fn: Callable[[Any], Any] | None,
         single: bool,
         return_index: bool,
@@ -45,6 +47,7 @@ class BatchMaker:
         self._samples = samples
         self._chain = chain
         self._compiled = compiled
+        self._parts = parts
         self._bfloat16 = compiled is not None and compiled.dtype == "bfloat16"
         self._collate_fn = collate_fn
         self._single = single
@@ -64,7 +67,7 @@ class BatchMaker:
         data: Sequence[Any] = batch.data or batch.apart
         first = start + batch.first * ranks.count + ranks.rank
         indices = batch.indices.tolist()
-        if self._samples.ranges and isinstance(core, _core.LoaderCore):
+        if self._samples.parts and isinstance(core, _core.LoaderCore):
             data = [
                 split(view, core.part_sizes(index))
                 for view, index in zip(data, indices, strict=True)
@@ -84,6 +87,8 @@ class BatchMaker:
 
     def native(self, batch: Batch) -> Any:
         """A batch that C++ has made."""
+        if self._parts is not None:
+            return self._of_parts(self._parts, batch)
         images = self._images(batch)
         indices = batch.indices
         targets = self._samples.targets
@@ -115,6 +120,43 @@ class BatchMaker:
         if self._single:
             return (self._collate_fn or default_convert)(samples[0])
         return (self._collate_fn or default_collate)(samples)
+
+    def _of_parts(self, parts: PartsTransform, batch: Batch) -> Any:
+        assert isinstance(batch, _core.LoaderBatch)
+        samples, made, indices = self._samples, batch.parts, batch.indices.tolist()
+        others = [] if all(samples.parts.values()) else [*map(self._others, indices)]
+        columns = {
+            name: parts.made_in_cpp(name, made[str(name)])
+            if file
+            else [entries[name] for entries in others]
+            for name, file in samples.parts.items()
+        }
+        if self._single or self._collate_fn is not None:
+            all_parts = zip(*columns.values(), strict=True)
+            return self.collated(
+                [
+                    dict(zip(columns, row, strict=True)) if samples.keyed else row
+                    for row in all_parts
+                ],
+                indices,
+            )
+        for name, column in columns.items():
+            if isinstance(column, list):  # of tuples and of dicts torch makes different things
+                rows = [{name: entry} if samples.keyed else (entry,) for entry in column]
+                columns[name] = default_collate(rows)[name if samples.keyed else 0]
+        whole = [columns] if samples.keyed else [*columns.values()]
+        if self._return_index:
+            return [*whole, tensor(batch.indices)]
+        return columns if samples.keyed else whole
+
+    def _others(self, index: int) -> dict[Any, Any]:
+        assert isinstance(self._samples.decode, LeafDecoder)
+        try:
+            return self._samples.decode.others(index)
+        except Exception as error:
+            raise BadSampleError(
+                f"cannot make sample {index}: {type(error).__name__}: {error}"
+            ) from error
 
     def _labels(self, batch: Batch, indices: list[int]) -> list[Any]:
         targets = self._samples.targets

@@ -58,6 +58,7 @@ from foreload.loader.witness import Witness
 from foreload.planning.place import Iteration, Place
 from foreload.planning.reading_lists import ReadingLists
 from foreload.planning.samplers import OrderSampler, batches_of, order_sampler
+from foreload.planning.weighted_order import WeightedOrder
 from foreload.python_transforms.makers import makers_of
 from foreload.python_transforms.one_sample import OneSample
 from foreload.python_transforms.pipeline import Pipeline
@@ -128,7 +129,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             or "unchanged" (Pillow's image as it is stored, with alpha or grey of 16 bits).
         epochs: Number of epochs; None goes on for as long as the loop does.
         seed: Seed of order and transform.
-        order: "torch", or "feistel" for sets too large to shuffle; needs `shuffle`.
+        order: "torch", "feistel" for sets too large to shuffle, or a `foreload.WeightedOrder`;
+            needs `shuffle`.
         pad: What happens if ranks cannot share samples evenly: "repeat" some, "truncate", or
             "none": some ranks get one sample more (for evaluation).
         return_index: Whether a batch has the numbers of its samples as a third entry.
@@ -139,6 +141,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         disk: "FOLDER:SIZE" of a disk cache, or several; the size "auto" is half of what is free.
         per_rank: Whether `memory` and `disk` are for each rank, instead of for all on the machine.
         cache: A `foreload.Cache` to take memory and disk from, instead.
+        form: What is kept of samples: "encoded", the files, or "finished", what a transform without
+            random steps gives, so that later epochs decode nothing; see docs/caches.md.
         index, revalidate, extensions, deadline, profile: As for `foreload.Reader`.
         workers: Who runs a function as transform: "thread", or "process" for spawned processes.
         on_error: "raise", or "skip": a good sample of the batch replaces a bad one.
@@ -183,7 +187,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         workers: str = "thread",
         epochs: SupportsIndex | None = None,
         seed: SupportsIndex | None = None,
-        order: str = "torch",
+        order: str | WeightedOrder = "torch",
         pad: str = "repeat",
         return_index: bool = False,
         rank: SupportsIndex | None = None,
@@ -207,7 +211,9 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         work = self._choose_work(given)
         own = self._open(given, work)
         self._put_together(given, work, own)
-        self._keep_arguments(given, own)
+        self._observe(given["workers"] == "thread")
+        self._show_folder(given, work)
+        self._keep_arguments(given)
         _open.add(self)
         lead_past(DataLoader)
 
@@ -261,7 +267,9 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             self._feed = DeviceFeed(given["device"], ahead, skip_bad_samples=skips)
         chosen = Chosen(None, None, python=False)
         if not samples.makes_itself:
-            chosen = choose_transform(samples, given["transform"], given["image_type"])
+            chosen = choose_transform(
+                samples, given["transform"], given["image_type"], given["workers"] == "thread"
+            )
         # Whether batches are [images, labels] that nobody else puts together.
         plain = given["collate_fn"] is None and not self._single and not chosen.python
         chain, compiled = compile_chain(
@@ -282,25 +290,24 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
     def _open(self, given: dict[str, Any], work: Work) -> OrderSampler:
         """The engine, or what stands in its place; gives the order of samples."""
         samples, ranks = self._samples, self._ranks
-        kind = given["order"] if given["shuffle"] else "sequential"
+        order: _core.OrderSettings | str = given["order"] if given["shuffle"] else "sequential"
+        if isinstance(order, str):
+            order = _core.OrderSettings(order)
         pad = given["pad"] if ranks.count > 1 else "repeat"
-        given_lists = (
-            given["sampler"] is not None or given["batch_sampler"] is not None or pad == "none"
-        )
+        if given["sampler"] is not None or given["batch_sampler"] is not None or pad == "none":
+            order = order.as_given()
         self._settings.set(
-            order=kind,
+            order=order,
             seed=self.seed,
             pad="repeat" if pad == "none" else pad,
             epochs=self._last_epoch,
             batch_size=self.batch_size or 1,
             drop_last=self.drop_last,
-            given_lists=given_lists,
-            threads=self.num_workers if work.compiled is not None else 0,
+            threads=self.num_workers if work.native else 0,
         )
         self._recorded: dict[str, Any] = json.loads(self._settings.recorded_json)
-        give_back: Callable[[], object] = bool
         if samples.blobs is not None or samples.makes_itself:
-            own = order_sampler(samples.count or 0, kind, self.seed, ranks, pad, self._iteration)
+            own = order_sampler(samples.count or 0, order, self.seed, ranks, pad, self._iteration)
             self._core = core_of(
                 PythonData(
                     samples,
@@ -316,22 +323,21 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 self.batch_size,
                 self.drop_last,
                 self._last_epoch,
-                given_lists,
             )
         else:
-            if given_lists:
+            if order.given:
                 self._settings.set(epochs=None)
-            self._core, give_back = open_engine(
+            self._core = open_engine(
                 self._settings,
                 ranks,
                 given["cache"],
                 joins=True,
                 transform=work.compiled,
+                parts=[] if work.parts is None else work.parts.in_cpp(),
                 make_tensor=self._pinned_memory(work),
             )
             count = self._core.samples
-            own = order_sampler(count, kind, self.seed, ranks, pad, self._iteration)
-        self._give_back = weakref.finalize(self, give_back)
+            own = order_sampler(count, order, self.seed, ranks, pad, self._iteration)
         return own
 
     def _pinned_memory(self, work: Work) -> Callable[[int], Any] | None:
@@ -344,7 +350,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         return pinned_memory
 
     def _put_together(self, given: dict[str, Any], work: Work, own: OrderSampler) -> None:
-        """What takes a batch from the core to the loop, and what watches it."""
+        """What takes a batch from the core to the loop."""
         core, samples, maker = self._check_usable(), self._samples, work.maker
         batch_transform, in_threads = given["batch_transform"], given["workers"] == "thread"
         # Whether C++ gathers rows.
@@ -376,6 +382,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 samples,
                 work.chain,
                 work.compiled,
+                work.parts,
                 given["collate_fn"],
                 self._single,
                 bool(given["return_index"]),
@@ -391,12 +398,15 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         self._seed_is_fresh = given["generator"] is not None
         self._stream_length: int | None = None  # as the loop was told
         self._latest: Run | None = None  # the iteration that was started last
+        self._prepared: Prepared | None = None  # by Accelerate
+
+    def _observe(self, in_threads: bool) -> None:
+        """What counts, judges and tells."""
         self._failed_batches = 0
         self._delivered = 0  # batches that loops got
-        self._prepared: Prepared | None = None  # by Accelerate
         self._waits = WaitWatch()
         self._witness = Witness(
-            core,
+            self._check_usable(),
             self._delivery,
             self._waits,
             self._pipeline,
@@ -406,6 +416,10 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         )
         self._notices = Notices()
         self._log = RunLog(self._record_file, self._about())
+
+    def _show_folder(self, given: dict[str, Any], work: Work) -> None:
+        """`loader.dataset` of a folder: what torchvision's would be."""
+        core, samples, maker = self._core, self._samples, work.maker
         if isinstance(core, _core.LoaderCore) and samples.folder is not None:
             given["dataset"] = FolderDataset(
                 samples.folder,
@@ -432,13 +446,14 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         elif chosen.python and copied:
             changes.watch("the transform", lambda: look_of(samples.transform))
 
-    def _keep_arguments(self, given: dict[str, Any], own: OrderSampler) -> None:
+    def _keep_arguments(self, given: dict[str, Any]) -> None:
         """What trainers look at, and make a loader from again."""
         context = given.pop("multiprocessing_context")
         self._context = context_of(context) if isinstance(context, str) else context
         for name in ("seed", "num_workers", "prefetch_factor", "pin_memory", "batch_size"):
             del given[name]  # set already, as they were understood
-        given["sampler"] = given["sampler"] if given["sampler"] is not None else own
+        if given["sampler"] is None:
+            given["sampler"] = self._lists.order
         if given["batch_sampler"] is None:
             given["batch_sampler"] = batches_by(
                 given["sampler"], self.batch_size, bool(given["drop_last"])
@@ -536,7 +551,9 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
 
     def _identity(self) -> Identity:
         order = self._lists.order
-        kind = order.kind if self._lists.sampler is None else "sampler"
+        kind = "sampler"
+        if self._lists.sampler is None:
+            kind = order.settings.identity(order.samples) if order.samples else order.kind
         seeded = self._uses_seed or order.kind != "sequential"
         fingerprint = self._check_usable().fingerprint
         counted = kind != "sampler" and not self._samples.stream
@@ -545,11 +562,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration is that was started last: a small dict for a checkpoint. It is the
         same on every rank, unless there is a sampler that gives each rank a list of its own."""
-        return self._state_at(self._iteration.place, self._latest if self._running else None)
-
-    @property
-    def _running(self) -> bool:
-        return not self._iteration.fresh
+        run = None if self._iteration.fresh else self._latest
+        return self._state_at(self._iteration.place, run)
 
     def _state_at(self, place: Place, run: Run | None) -> dict[str, Any]:
         """The state at a place of an iteration; None: before one begins."""
@@ -713,7 +727,6 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 self._ended = True
                 self._delivery.close()
                 self._log.close()
-                self._give_back()
         finally:
             self._lock.release()
 

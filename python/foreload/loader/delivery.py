@@ -25,7 +25,11 @@ from foreload.loader.engine_feed import Core, EngineFeed
 from foreload.planning.place import Place
 from foreload.planning.reading_lists import Reading, ReadingLists
 from foreload.python_transforms.pipeline import Pipeline
-from foreload.python_transforms.sample_maker import sample_generator, takes_generator
+from foreload.python_transforms.sample_maker import (
+    BadSampleError,
+    sample_generator,
+    takes_generator,
+)
 
 # Batches that an iteration takes when the engine comes back to it, and how many another one must
 # have taken meanwhile until what is left of them is given back.
@@ -200,13 +204,16 @@ class Delivery:
     def _in_host_memory(self, seconds: float | None) -> tuple[Any, Any] | None:
         """The next batch where it was made and the numbers of its samples, None at the end."""
         if self._pipeline is None:
-            batch = self.engine.pull(seconds)
+            try:
+                batch = self.engine.pull(seconds)
+            except _core.CorruptError as error:  # a part of a sample
+                raise BadSampleError(str(error)) from None
             if batch is None:
                 return None
             if isinstance(batch, ListBatch):
                 return batch.made, batch.indices
             return self._timed(self._batches.native, batch), batch.indices
-        count = self._lists.order.samples if self._lists.sampler is None else NO_MODULUS
+        count = self._lists.order.entries if self._lists.sampler is None else NO_MODULUS
         made = self._pipeline.next(
             self.engine.pull,
             lambda batch: self._batches.tasks(

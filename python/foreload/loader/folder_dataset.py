@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loader.dataset` of a folder: what torchvision's ImageFolder has, from the listing of C++."""
+"""`loader.dataset` of a folder: what torchvision's ImageFolder has, from the index of C++."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, SupportsIndex
 
 from foreload import _core
 from foreload._arguments import whole
 from foreload._torch_base import DatasetBase
+from foreload.data.parts import Part
 from foreload.python_transforms.one_sample import OneSample
 from foreload.python_transforms.sample_maker import Task
 
@@ -20,8 +20,9 @@ class FolderDataset(DatasetBase):  # type: ignore[misc]
     """A map-style data set: `len`, `classes`, `targets`, and samples by their numbers.
 
     A sample is what the loader would make of it; random transforms draw from torch's global state.
-    It is also a path, the one that the loader was given. A loader of a part of it (torch's Subset)
-    reads files as that of the whole does.
+    Its bytes are read as the index says, from whatever store, also where it was sent to another
+    process. It is also a path, the one that the loader was given. A loader of a part of it (torch's
+    Subset) reads files as that of the whole does.
     """
 
     foreload_samples = True
@@ -30,7 +31,7 @@ class FolderDataset(DatasetBase):  # type: ignore[misc]
     def __init__(
         self,
         path: str,
-        root: str,
+        store: str,
         index: _core.Index,
         one: OneSample,
         transform: Any,
@@ -41,8 +42,8 @@ class FolderDataset(DatasetBase):  # type: ignore[misc]
         self.transform = transform
         self.target_transform = target_transform
         self.image_type = image_type
-        self._folder = root  # that names are relative to
-        self._index: Any = index  # a copy in another process has the names instead
+        self._store = store  # that objects are in
+        self._index = index
         self._one = one
         self.classes = list(index.classes)
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
@@ -54,16 +55,29 @@ class FolderDataset(DatasetBase):  # type: ignore[misc]
         return labels
 
     @functools.cached_property
-    def _names(self) -> list[str]:
-        return list(self._index.names)
-
-    @functools.cached_property
     def samples(self) -> list[tuple[str, int]]:
-        """Path and class of each sample."""
-        return [
-            (os.path.join(self._folder, name), label)
-            for name, label in zip(self._names, self.targets, strict=True)
-        ]
+        """Path and class of each sample; in an archive, as if that were a folder."""
+        if not self._index.plain:
+            return [self._path_and_class(number) for number in range(len(self))]
+        paths = [os.path.join(self._store, name) for name in self._index.names]
+        return list(zip(paths, self.targets, strict=True))
+
+    def _path_and_class(self, number: int) -> tuple[str, int]:
+        name, label, parts = self._index.sample(number)
+        holder = parts[0][0]
+        return os.path.join(self._store, *((name,) if name == holder else (holder, name))), label
+
+    @property
+    def foreload_parts(self) -> Callable[[int], tuple[Part, ...]] | None:
+        """Gives where a sample lies in the files of its store; None: each is a file of its own."""
+        return None if self._index.plain else self._parts_of
+
+    def _parts_of(self, number: int) -> tuple[Part, ...]:
+        _, _, parts = self._index.sample(number)
+        return tuple(
+            Part(os.path.join(self._store, holder), first, length)
+            for holder, first, length in parts
+        )
 
     def __len__(self) -> int:
         return len(self._index)
@@ -73,19 +87,15 @@ class FolderDataset(DatasetBase):  # type: ignore[misc]
         if not -len(self) <= number < len(self):
             raise IndexError(f"sample {number:,} is outside 0 .. {len(self) - 1:,}")
         number %= len(self)
-        path = os.path.join(self._folder, self._names[number])
-        data = Path(path).read_bytes()
-        return self._one(Task(data, path, number, self.targets[number], self._one.key(number)))
+        path, label = self._path_and_class(number)
+        data = self._index.read(number, self._store)
+        return self._one(Task(data, path, number, label, self._one.key(number)))
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {"targets": self.targets, "_names": self._names} | vars(self)
-        del state["_index"]
-        state.pop("samples", None)  # the names say it
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._index = self._names
+        # The index says what the lists say, in less room.
+        return {
+            key: value for key, value in vars(self).items() if key not in ("targets", "samples")
+        }
 
     def __fspath__(self) -> str:
         return self.root

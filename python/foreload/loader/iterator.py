@@ -85,9 +85,8 @@ class LoaderIterator:
         upcoming = loader._iteration.upcoming
         skip = 0 if upcoming.consumed else self._received
         run = self._run = loader._delivery.begin(upcoming, skip)  # may fail: no trace
-        self._received = run.taken
         self._turn = loader._iteration.begin()
-        loader._iteration.received(self._turn, loader._lists.consumed(run.reading, run.taken))
+        self._has(run, run.taken)
         loader._latest = run
         loader._waits.begin(asked)
         loader._witness.begin_epoch()
@@ -130,17 +129,21 @@ class LoaderIterator:
 
     def _count(self, run: Run) -> None:
         """The loop gets a batch, or the error that it is."""
-        loader = self._loader
-        self._received += 1
+        self._has(run, self._received + 1)
         if self._length is not None and self._received > self._length:
             warnings.warn(
-                f"len() of {type(loader.dataset).__name__} is {self._length:,}, but it gave "
+                f"len() of {type(self._loader.dataset).__name__} is {self._length:,}, but it gave "
                 f"{self._received:,} batches or samples: say the right length, or let each worker "
                 "give a share of the stream",
                 stacklevel=4,
             )
+
+    def _has(self, run: Run, received: int) -> None:
+        """The loop has so many batches of the epoch: a checkpoint goes on after these."""
         assert self._turn is not None
-        loader._iteration.received(self._turn, loader._lists.consumed(run.reading, self._received))
+        self._received = received
+        consumed = self._loader._lists.consumed(run.reading, received)
+        self._loader._iteration.received(self._turn, consumed)
 
     def _take_back(self, received: int) -> None:
         """The loop has got so many batches and no more: the next one is the one after these."""
@@ -151,8 +154,7 @@ class LoaderIterator:
             self._run = None
             return
         loader._delivery.take_back(run, received)
-        self._received = received
-        loader._iteration.received(self._turn, loader._lists.consumed(run.reading, received))
+        self._has(run, received)
 
     def _end(self, run: Run) -> None:
         """Tell everybody that the epoch is over."""

@@ -31,6 +31,7 @@ class Identity:
         return self.order not in ("sequential", "sampler")
 
 
+# What is told of it where it differs.
 _REMEDIES = {
     "dataset": "it was written for other data: use the same data set, or start anew",
     "samples": "it was written for another number of samples: use the same data set",
@@ -45,10 +46,7 @@ def write_state(identity: Identity, place: Place, sampler: Any = None) -> dict[s
         "foreload": FORMAT,
         "epoch": place.epoch,
         "consumed": place.consumed,
-        "dataset": identity.dataset,
-        "samples": identity.samples,
-        "order": identity.order,
-        "seed": identity.seed,
+        **{name: getattr(identity, name) for name in _REMEDIES},
     }
     if sampler is not None:
         state["sampler"] = sampler

@@ -12,12 +12,14 @@ from foreload._arguments import one_of, seed_word, whole
 from foreload._collate import HAVE_TORCH
 from foreload._warn import warn_caller
 from foreload.data.samples import Samples
+from foreload.planning.weighted_order import WeightedOrder
 
 
 def check_choices(given: Mapping[str, Any]) -> None:
     """Refuse what cannot be meant, whatever the data set is."""
     one_of("pad", given["pad"], "repeat", "truncate", "none")
-    one_of("order", given["order"], "torch", "feistel")
+    if not isinstance(given["order"], WeightedOrder):
+        one_of("order", given["order"], "torch", "feistel")
     one_of("workers", given["workers"], "thread", "process")
     if given["pin_memory_device"]:
         raise ValueError(
@@ -66,8 +68,9 @@ def check_kind(samples: Samples, given: Mapping[str, Any]) -> None:
             f"on_error='skip' is refused: {name} makes its samples itself, and an error in your "
             "own code is never skipped; catch it there"
         )
-    if given["decoder"] != "cpu":
-        raise ValueError(f"decoder is refused: {name} makes its samples itself")
+    for argument, usual in (("decoder", "cpu"), ("form", "encoded")):
+        if given[argument] != usual:
+            raise ValueError(f"{argument} is refused: {name} makes its samples itself")
     if samples.stream:
         _check_stream(name, given)
     elif given["sampler"] is None and given["batch_sampler"] is None:
@@ -94,7 +97,12 @@ def _check_stream(name: str, given: Mapping[str, Any]) -> None:
 
 
 def refuse_together(
-    batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool, order: str
+    batch_size: Any,
+    shuffle: Any,
+    sampler: Any,
+    batch_sampler: Any,
+    drop_last: bool,
+    order: str | WeightedOrder,
 ) -> None:
     """Refuse what contradicts itself, as torch does."""
     for name, given in (("sampler", sampler), ("batch_sampler", batch_sampler)):

@@ -12,7 +12,7 @@ from foreload._arguments import one_of
 from foreload._collate import HAVE_TORCH
 from foreload._warn import warn_caller
 from foreload.data.parts import PartsTransform, is_several
-from foreload.data.samples import Samples
+from foreload.data.samples import LeafDecoder, Samples
 from foreload.device.feed import DeviceFeed
 from foreload.python_transforms.sample_maker import SampleMaker
 
@@ -37,9 +37,23 @@ class Work:
     maker: SampleMaker | None  # where Python makes samples
 
     @property
+    def parts(self) -> PartsTransform | None:
+        """What C++ does to samples of several parts."""
+        function = self.chosen.function
+        return function if isinstance(function, PartsTransform) and self.maker is None else None
+
+    @property
+    def native(self) -> bool:
+        """Whether C++ decodes."""
+        return self.compiled is not None or self.parts is not None
+
+    @property
     def random(self) -> bool:
         """Whether C++ draws random numbers for a sample."""
-        return self.compiled is not None and self.compiled.random
+        parts = self.parts
+        return (self.compiled is not None and self.compiled.random) or (
+            parts is not None and parts.random
+        )
 
 
 def _refuse_batch_transform(transform: Any) -> None:
@@ -52,11 +66,17 @@ def _refuse_batch_transform(transform: Any) -> None:
         )
 
 
-def choose_transform(samples: Samples, transform: Any, image_type: str | None) -> Chosen:
-    """What is done to the samples: by the argument, else by the data set's own transform."""
+def choose_transform(
+    samples: Samples, transform: Any, image_type: str | None, parts_in_cpp: bool = False
+) -> Chosen:
+    """What is done to the samples: by the argument, else by the data set's own transform.
+    `parts_in_cpp`: whether C++ may make samples of several parts."""
     one_of("image_type", image_type or "pil", "pil", "array", "unchanged")
-    if samples.ranges and is_several(transform):
-        return Chosen(None, PartsTransform(transform, samples.parts), python=True)
+    if samples.parts and is_several(transform):
+        parts = PartsTransform(transform, samples.parts)
+        decodes = isinstance(samples.decode, LeafDecoder) and samples.decode.decodes
+        in_cpp = parts_in_cpp and parts.native and bool(samples.part_names) and not decodes
+        return Chosen(None, parts, python=not in_cpp)
     makes_images = samples.decode is None and samples.loader is None
     chosen = samples.transform if transform is None else transform
     if chosen is samples.transform and image_type is None:
@@ -114,7 +134,14 @@ def check_transform(
     samples: Samples,
     given: Mapping[str, Any],
 ) -> None:
-    """Refuse workers that have nothing to do, and warn of random images in the order of files."""
+    """Refuse workers that have nothing to do and forms that C++ cannot make, and warn of random
+    images in the order of files."""
+    if given["form"] != "encoded" and (chosen.python or samples.blobs is not None):
+        what = "this transform runs in Python" if chosen.python else "these samples are in memory"
+        raise ValueError(
+            f"form={given['form']!r} keeps what C++ makes of files, and {what}: leave form out, or "
+            "give a folder and a transform of foreload.transforms"
+        )
     if given["workers"] == "process" and not chosen.python and not samples.makes_itself:
         raise ValueError(
             "workers='process' is only for a transform that is a Python function: leave it "

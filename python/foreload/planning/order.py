@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from foreload import _core
 from foreload._arguments import MAX_UINT32, Integers, integers, maybe_whole, seed_word, whole
+from foreload.planning.weighted_order import WeightedOrder
 
 
 def order(
@@ -19,7 +20,7 @@ def order(
     rank: SupportsIndex | None = 0,
     epoch: SupportsIndex = 0,
     seed: SupportsIndex = 0,
-    order: str | npt.ArrayLike = "torch",
+    order: str | WeightedOrder | npt.ArrayLike = "torch",
     pad: str = "repeat",
     start: SupportsIndex = 0,
     limit: SupportsIndex | None = None,
@@ -34,8 +35,8 @@ def order(
         epoch: Number of the epoch, from 0.
         seed: From -2**63 up to 2**64 - 1; taken modulo 2**64, as torch does.
         order: "torch" (what DistributedSampler(shuffle=True) gives, bit for bit), "sequential"
-            (shuffle=False), "feistel" (a permutation that needs no memory), or the indices that
-            the epoch visits, repeats allowed.
+            (shuffle=False), "feistel" (a permutation that needs no memory), a
+            `foreload.WeightedOrder`, or the indices that the epoch visits, repeats allowed.
         pad: "repeat" (the end is filled up with samples from the start) or "truncate" (the last
             few are left out, DistributedSampler's drop_last=True), so that all ranks read
             equally many.
@@ -57,7 +58,7 @@ def find(
     ranks: SupportsIndex = 1,
     epoch: SupportsIndex = 0,
     seed: SupportsIndex = 0,
-    order: str | npt.ArrayLike = "torch",
+    order: str | WeightedOrder | npt.ArrayLike = "torch",
     pad: str = "repeat",
     start: SupportsIndex = 0,
 ) -> tuple[int, int] | None:
@@ -87,13 +88,13 @@ def batches(
 
 def _epoch(
     samples: SupportsIndex,
-    order: str | npt.ArrayLike,
+    order: str | WeightedOrder | npt.ArrayLike,
     seed: SupportsIndex,
     epoch: SupportsIndex,
 ) -> _core.Epoch:
     total = whole("samples", samples)
     word = seed_word(seed)
     number = whole("epoch", epoch)
-    if isinstance(order, str):
+    if isinstance(order, str | WeightedOrder):
         return _core.Epoch(order, total, word, number)
     return _core.Epoch.given(total, integers("order", order, low=0))

@@ -55,7 +55,7 @@ def plan(
         batch_size: Samples in a batch of one rank.
         drop_last: Whether a last batch that is not full is left out.
         seed: From -2**63 up to 2**64 - 1; taken modulo 2**64, as torch does.
-        order: "torch", "sequential" or "feistel"; see `foreload.order`.
+        order: "torch", "sequential", "feistel" or a `foreload.WeightedOrder`; see `foreload.order`.
         pad: "repeat" or "truncate"; see `foreload.order`.
         first_epoch: The epoch the job starts or resumes in.
         start: Samples of that epoch that all ranks together have read before.

@@ -15,6 +15,7 @@ from foreload.planning.sampler_checkpoint import Note, SamplerMemory
 from foreload.planning.samplers import (
     Lists,
     OrderSampler,
+    Sampled,
     batches_of,
     ends_of,
     list_of_batches,
@@ -82,34 +83,38 @@ class ReadingLists:
     def reading(self, place: Place) -> Reading:
         """What an iteration reads that begins there. A sampler is asked for its list."""
         if self._memory is not None:
-            drawn, note = self._memory.draw(entered=place.consumed > 0)
-            if self._gives_batches:
-                lists = list_of_batches(drawn, self._samples)
-                self._check_border(lists, place.consumed)
-            else:
-                samples = numbers_of(drawn, self._samples, "sampler")
-                if place.consumed > len(samples):
-                    raise RuntimeError(
-                        f"the state is damaged: it was taken after {place.consumed:,} samples, but "
-                        f"the sampler gives {len(samples):,}; use another state"
-                    )
-                ends = (
-                    ends_of(len(samples) - place.consumed, self.batch_size, self._drop_last)
-                    + place.consumed
-                )
-                lists = samples[: int(ends[-1]) if len(ends) else place.consumed], ends
-            drawn_list = Reading(Place(place.epoch), len(lists[1]), lists, note=note)
-            return self._rest(drawn_list, place.consumed)
+            return self._drawn(self._memory, place)
         if self._stream:
             return Reading(place, None, start=place.consumed)
-        length = self.order.length(place.consumed)
         if self.order.pad == "none":
-            indices = self.order.indices(place.epoch, place.consumed)
-            ends = ends_of(length, self.batch_size, self._drop_last)
-            lists = indices[: int(ends[-1]) if len(ends) else 0], ends
-            return Reading(place, len(ends), lists, place.consumed)
+            lists = self._cut(self.order.indices(place.epoch, place.consumed))
+            return Reading(place, len(lists[1]), lists, place.consumed)
+        length = self.order.length(place.consumed)
         batches = batches_of(length, self.batch_size, self._drop_last)
         return Reading(place, batches, start=place.consumed)
+
+    def _drawn(self, memory: SamplerMemory, place: Place) -> Reading:
+        """What a sampler gives, from there on."""
+        drawn, note = memory.draw(entered=place.consumed > 0)
+        if self._gives_batches:
+            lists = list_of_batches(drawn, self._samples)
+            self._check_border(lists, place.consumed)
+            whole = Reading(Place(place.epoch), len(lists[1]), lists, note=note)
+            return self._rest(whole, place.consumed)
+        samples = numbers_of(drawn, self._samples, "sampler")
+        if place.consumed > len(samples):
+            raise RuntimeError(
+                f"the state is damaged: it was taken after {place.consumed:,} samples, but "
+                f"the sampler gives {len(samples):,}; use another state"
+            )
+        lists = self._cut(samples[place.consumed :])
+        start = place.consumed * self.order.num_replicas
+        return Reading(place, len(lists[1]), lists, start, note)
+
+    def _cut(self, samples: Sampled) -> Lists:
+        """A list in batches, without what drop_last leaves out."""
+        ends = ends_of(len(samples), self.batch_size, self._drop_last)
+        return samples[: int(ends[-1]) if len(ends) else 0], ends
 
     def _rest(self, reading: Reading, consumed: int) -> Reading:
         """What is left of a list after some of its samples."""
@@ -150,9 +155,9 @@ class ReadingLists:
             assert reading.lists is not None
             return reading.place.consumed + int(reading.lists[1][batches - 1])
         if batches == reading.batches:
-            return self.order.samples
+            return self.order.entries
         done = reading.place.consumed + batches * self.batch_size * self.order.num_replicas
-        return min(self.order.samples, done)
+        return min(self.order.entries, done)
 
     def set_epoch(self, epoch: int) -> None:
         """The sampler's next list is of this epoch."""

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from foreload import _core
-from foreload._arguments import whole
+from foreload._arguments import Integers, whole
 from foreload._torch_base import InOrderSampler, RankSampler, ShuffleSampler
 from foreload.cluster.ranks import Ranks
 from foreload.planning.place import Iteration
 
-Integers = npt.NDArray[np.int64]
 Sampled = npt.NDArray[Any]  # numbers of samples, or whatever a sampler gives to a data set
 Lists = tuple[Sampled, Integers]  # samples, and where batches end
 
@@ -29,16 +28,24 @@ class OrderSampler:
     """
 
     def __init__(
-        self, samples: int, kind: str, seed: int, ranks: Ranks, pad: str, iteration: Iteration
+        self,
+        samples: int,
+        order: _core.OrderSettings,
+        seed: int,
+        ranks: Ranks,
+        pad: str,
+        iteration: Iteration,
     ) -> None:
         self.num_replicas = ranks.count
         self.rank = ranks.rank
         self.seed = seed
-        self.shuffle = kind != "sequential"
+        self.shuffle = order.kind != "sequential"
         self.drop_last = pad == "truncate"
         self.dataset = range(samples)  # as far as a sampler is concerned
         self.samples = samples
-        self.kind = kind
+        self.entries = order.entries(samples) if samples else 0  # of an epoch
+        self.settings = order
+        self.kind = order.kind
         self.pad = pad
         self._iteration = iteration
 
@@ -50,7 +57,7 @@ class OrderSampler:
     @property
     def total_size(self) -> int:
         """Samples that all ranks read in an epoch."""
-        return self.samples if self.pad == "none" else len(self) * self.num_replicas
+        return self.entries if self.pad == "none" else len(self) * self.num_replicas
 
     @property
     def epoch(self) -> int:
@@ -63,7 +70,7 @@ class OrderSampler:
 
     def indices(self, epoch: int, start: int = 0) -> Integers:
         """This rank's samples of an epoch, in order, after `start` that all ranks have read."""
-        order = _core.Epoch(self.kind, self.samples, self.seed, epoch)
+        order = _core.Epoch(self.settings, self.samples, self.seed, epoch)
         if self.pad == "none":
             rest = order.reading_list(1, 0, "repeat", start, None)
             return np.ascontiguousarray(rest[self.rank :: self.num_replicas])
@@ -71,7 +78,7 @@ class OrderSampler:
 
     def length(self, start: int = 0) -> int:
         """How many samples this rank has of an epoch of which all ranks have read `start`."""
-        whole_shares, rest = divmod(max(0, self.samples - start), self.num_replicas)
+        whole_shares, rest = divmod(max(0, self.entries - start), self.num_replicas)
         if self.pad == "truncate":
             return whole_shares
         more = self.rank < rest if self.pad == "none" else rest > 0
@@ -101,12 +108,17 @@ class _InOrder(OrderSampler, InOrderSampler):  # type: ignore[misc]
 
 
 def order_sampler(
-    samples: int, kind: str, seed: int, ranks: Ranks, pad: str, iteration: Iteration
+    samples: int,
+    order: _core.OrderSettings,
+    seed: int,
+    ranks: Ranks,
+    pad: str,
+    iteration: Iteration,
 ) -> OrderSampler:
     """An OrderSampler that is also what torch's loader would have there."""
-    alone = _InOrder if kind == "sequential" else _Shuffled
+    alone = _InOrder if order.kind == "sequential" else _Shuffled
     chosen = _Shared if ranks.count > 1 else alone
-    return chosen(samples, kind, seed, ranks, pad, iteration)
+    return chosen(samples, order, seed, ranks, pad, iteration)
 
 
 def batches_of(length: int, batch_size: int, drop_last: bool) -> int:

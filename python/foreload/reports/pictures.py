@@ -152,11 +152,9 @@ def _epoch_axis(axes: Axes, runs: Sequence[Run]) -> None:
 
 
 def _whole_ticks(first: int, last: int) -> list[int]:
-    step = 1
-    while (last - first) / step > 10:
-        step *= 5 if str(step)[0] == "2" else 2
-        if str(step)[0] == "4":
-            step = int("5" + str(step)[1:])
+    """Eleven at the most, 1, 2, 5, 10, 20, ... apart."""
+    steps = (digit * 10**power for power in itertools.count() for digit in (1, 2, 5))
+    step = next(step for step in steps if last - first <= 10 * step)
     return list(range(first, last + 1, step))
 
 
@@ -381,12 +379,11 @@ def _rates(runs: Sequence[Run]) -> Picture | None:
     rates = [rate for curve in curves for _, _, rate in curve]
     last = max(run.seconds for run in runs)
     unit, unit_name = _unit(last)
-    drawn = iter(curves)
 
     def draw(axes: Axes, run: Run) -> None:
         times: list[float] = []
         heights: list[float] = []
-        for begin, end, rate in next(drawn):
+        for begin, end, rate in _rate_curve(run, in_samples):
             begin, end = begin / unit, end / unit
             gap = bool(times) and begin > times[-1] + 1e-3 / unit
             times += [math.nan, begin, end] if gap else [begin, end]
@@ -443,10 +440,9 @@ def _sizes(runs: Sequence[Run]) -> Picture | None:
     top = 1.12 * _most(
         1e3 * seconds / samples for found in all_totals for samples, seconds in found.values()
     )
-    drawn = iter(all_totals)
 
     def draw(axes: Axes, run: Run) -> None:
-        found = next(drawn)
+        found = totals(run)
         _dress(axes, "size of the file, from", "ms per sample")
         axes.set_xlim(-0.7, len(classes) - 0.3)
         axes.set_ylim(0, top)
@@ -498,11 +494,10 @@ def _peers(runs: Sequence[Run]) -> Picture | None:
         for network, host, served in found.values()
         for amount in (network + host, served)
     )
-    drawn = iter(all_totals)
     places = {rank: place for place, rank in enumerate(ranks)}
 
     def draw(axes: Axes, run: Run) -> None:
-        found = next(drawn)
+        found = totals(run)
         rows = [places[rank] for rank in found]
         network = [amounts[0] for amounts in found.values()]
         host = [amounts[1] for amounts in found.values()]

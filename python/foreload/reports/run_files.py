@@ -217,6 +217,23 @@ def _check(numbers: Iterable[float]) -> None:
         raise ValueError
 
 
+def not_a_run_file(file: str) -> Refusal:
+    """What to say of anything else."""
+    return Refusal(
+        f"cannot read {file}: it is not a run file; make one with 'foreload read --run-file' or "
+        "DataLoader(run_file=...)"
+    )
+
+
+def check_format(file: str, version: Any) -> None:
+    """Refuse a run file of a later foreload."""
+    if version not in FORMATS:
+        raise Refusal(
+            f"cannot read {file}: it is a run file of format {version}, and this foreload reads "
+            f"formats {' and '.join(map(str, FORMATS))}; use the version that wrote it"
+        )
+
+
 def records_of(lines: list[str]) -> list[Json]:
     """The objects of lines. A last one that was cut off does not count; no list if others are."""
     records = []
@@ -233,12 +250,7 @@ def parse_run(file: str, name: str, text: str) -> Run:
     """What the text of a run file says."""
     try:
         about, *rest = records_of([line for line in text.split("\n") if line])
-        version = about["foreload_run"]
-        if version not in FORMATS:
-            raise Refusal(
-                f"cannot read {file}: it is a run file of format {version}, and this foreload "
-                f"reads formats {' and '.join(map(str, FORMATS))}; use the version that wrote it"
-            )
+        check_format(file, about["foreload_run"])
         for key in ("samples", "bytes", "rank", "ranks"):
             int(about.get(key) or 0)
         moments = sorted(
@@ -255,10 +267,7 @@ def parse_run(file: str, name: str, text: str) -> Run:
             epochs = [_epoch_so_far(moments)]
         run = Run(name, about, epochs, moments, unfinished)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-        raise Refusal(
-            f"cannot read {file}: it is not a run file; make one with 'foreload read --run-file' "
-            "or DataLoader(run_file=...)"
-        ) from None
+        raise not_a_run_file(file) from None
     if not run.epochs:
         raise Refusal(f"cannot report {file}: it has no finished epoch yet; try again later")
     return run

@@ -9,6 +9,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 from foreload import _core
@@ -53,19 +54,7 @@ class Counting(Protocol):
     def stats(self) -> Json: ...
 
 
-class Uncounted:
-    """A loader that cannot be asked."""
-
-    def epoch_stats(self) -> Json:
-        """Nobody knows."""
-        return {}
-
-    def stats(self) -> Json:
-        """Nobody knows."""
-        return {}
-
-
-_UNCOUNTED = Uncounted()
+_UNCOUNTED = SimpleNamespace(epoch_stats=dict, stats=dict)  # a loader that cannot be asked
 
 
 def _close(record: _core.RunRecord) -> None:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from foreload import _core
+from foreload.reports.run_files import Refusal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,12 +32,6 @@ OTHER_COLOURS = ("#5f4b3a", "#c46a9b", "#3aa6a0", "#444444")
 LINES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D", "v")
 WAITING = 0.35  # how pale waiting is drawn
-UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
-UNITS |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-
-
-class NotASimulation(Exception):
-    """Why it cannot be drawn, in one line."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +64,11 @@ def runs_of(file: str, document: dict[str, Any]) -> list[Run]:
             if result["supported"]
         ]
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise NotASimulation(
+        raise Refusal(
             f"cannot draw {file}: it is not a simulation; make one with 'foreload simulate --json'"
         ) from None
     if not runs or not all(math.isfinite(run.seconds) for run in runs):
-        raise NotASimulation(f"cannot draw {file}: no policy could be simulated")
+        raise Refusal(f"cannot draw {file}: no policy could be simulated")
     return runs
 
 
@@ -153,10 +149,10 @@ def number_of(value: Any) -> float | None:
     """A swept value as a number, if it is one: 4, "20GB", "66MB/s"."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    match = re.fullmatch(r"([0-9.]+) ?([KMGT]?i?B)(/s)?", str(value))
-    if match and match[2] in UNITS:
-        return float(match[1]) * UNITS[match[2]]
-    return None
+    try:
+        return float(_core.parse_bytes(str(value).removesuffix("/s")))
+    except ValueError:
+        return None
 
 
 def _draw_sweep(axes: Axes, runs: list[Run], swept: list[str]) -> None:

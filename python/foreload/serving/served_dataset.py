@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from foreload import _core
 from foreload._arguments import whole
 from foreload._keywords import takes_settings
 from foreload._settings import StorageSettings
 from foreload.cluster.ranks import Ranks, find_ranks
+from foreload.data.parts import split
 from foreload.data.samples import samples_of
 from foreload.engine.cache import Cache
 from foreload.engine.opening import engine_settings, open_engine
@@ -44,6 +46,7 @@ class ServedDataset:
         server: Server,
         one: OneSample,
         targets: Sequence[Any] | None,
+        several_parts: bool,
     ) -> None:
         self._server: Server | None = server
         self._address = server.address
@@ -51,6 +54,7 @@ class ServedDataset:
         self.classes = [os.fsdecode(name) for name in server.core.classes]
         self._one = one
         self._targets = targets
+        self._several_parts = several_parts
         self._own = Connection(self._address)
 
     def __len__(self) -> int:
@@ -64,7 +68,8 @@ class ServedDataset:
         if len(indices) == 0:
             return []
         numbers = [self._number(index) for index in indices]
-        head, data = self._own.ask(numbers)
+        head, whole = self._own.ask(numbers)
+        data: Sequence[Any] = [*map(split, whole, head["sizes"])] if self._several_parts else whole
         return [
             self._one(Task(view, name, number, self._label(number, label), self._one.key(number)))
             for view, name, number, label in zip(
@@ -162,8 +167,8 @@ def open_dataset(
     found = find_ranks()
     ranks = Ranks(0, 1, found.local, found.found, found.local_rank)
     opened = engine_settings(samples, ranks, cache, settings)
-    opened.set(batch_size=1, given_lists=True)
-    server = Server(*open_engine(opened, ranks, cache, joins=False))
+    opened.set(batch_size=1, order=_core.OrderSettings("torch").as_given())
+    server = Server(open_engine(opened, ranks, cache, joins=False))
     served = ServedDataset(
         server,
         OneSample(
@@ -172,6 +177,7 @@ def open_dataset(
             samples.target_transform,
         ),
         samples.targets,
+        bool(samples.parts),
     )
     weakref.finalize(served, server.close)
     return served

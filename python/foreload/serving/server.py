@@ -3,8 +3,8 @@
 
 They are served at a Unix socket, in a folder that only this user can enter, by a thread for each
 connection. A question is the number of samples and their numbers; the answer is a line of JSON
-(names, labels and sizes, or an error) and the bytes of all samples, one after another. Lengths and
-numbers have 8 bytes, little endian.
+(names, labels and sizes of parts, or an error) and the bytes of all samples, one after another.
+Lengths and numbers have 8 bytes, little endian.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 
 from foreload import _core
-from foreload.serving.questions import Questions
 from foreload.serving.read_ahead import ReadAhead
 
 LENGTH = struct.Struct("<Q")
@@ -60,14 +59,13 @@ def receive_length(connection: socket.socket) -> int:
 
 
 class Server:
-    """Serves the samples of an engine that is given its lists."""
+    """Serves the samples of an engine."""
 
-    def __init__(self, core: _core.LoaderCore, closed: Callable[[], None]) -> None:
+    def __init__(self, core: _core.LoaderCore) -> None:
         self.core = core
         self.process = os.getpid()
-        self._questions = Questions(core, closed)
         mean = max(1, core.bytes // core.samples)
-        self._ahead = ReadAhead(self._questions, max(1, AHEAD_BYTES // mean))
+        self._ahead = ReadAhead(core, max(1, AHEAD_BYTES // mean))
         self._folder = tempfile.mkdtemp(prefix="foreload-")
         self.address = str(Path(self._folder, "samples"))
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -96,7 +94,7 @@ class Server:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for it
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._questions.close()
+        self.core.close()  # and whoever waits for a sample is told
 
     def _start_thread(self, function: Callable[..., None], *arguments: Any) -> None:
         threading.Thread(
@@ -127,23 +125,28 @@ class Server:
             self._connections.discard(connection)
 
     def _answer(self, connection: socket.socket, numbers: list[int]) -> None:
-        answers = self._ahead.ask(numbers)
         head: dict[str, Any]
+        data: list[memoryview] = []
         try:
-            samples = [sample for answer in answers for sample in answer.result()]
-        except Exception as error:  # told to whoever asked
-            samples = []
-            head = {"error": type(error).__name__, "message": str(error)}
-        else:
+            batches = [self._take(ticket) for ticket in self._ahead.ask(numbers)]
+            data = [view for batch in batches for view in batch.data]
             head = {
-                "names": [sample.name for sample in samples],
-                "labels": [sample.label for sample in samples],
-                "sizes": [sample.data.nbytes for sample in samples],
+                "names": [os.fsdecode(self.core.name_of(number)) for number in numbers],
+                "labels": [label for batch in batches for label in batch.labels.tolist()],
+                "sizes": [self.core.part_sizes(number) for number in numbers],
             }
+        except Exception as error:  # told to whoever asked
+            head = {"error": type(error).__name__, "message": str(error)}
         text = json.dumps(head).encode()
         connection.sendall(LENGTH.pack(len(text)) + text)
-        for sample in samples:
-            connection.sendall(sample.data)
+        for view in data:
+            connection.sendall(view)
+
+    def _take(self, ticket: _core.FetchTicket) -> _core.LoaderBatch:
+        batch, errors = ticket.take()
+        for error in errors.values():
+            raise OSError(error)
+        return batch
 
 
 class Connection:
@@ -155,11 +158,11 @@ class Connection:
 
     def ask(self, numbers: list[int]) -> tuple[dict[str, Any], list[memoryview]]:
         """Names, labels and bytes of samples."""
-        connection = self._connected()
         try:
+            connection = self._connected()
             connection.sendall(LENGTH.pack(len(numbers)) + np.array(numbers, dtype="<i8").tobytes())
             head: dict[str, Any] = json.loads(receive(connection, receive_length(connection)))
-            data = [memoryview(receive(connection, size)) for size in head.get("sizes", [])]
+            data = [memoryview(receive(connection, sum(size))) for size in head.get("sizes", [])]
         except (OSError, EOFError) as error:
             self._local.connection = None
             raise RuntimeError(
@@ -180,13 +183,7 @@ class Connection:
             self._local.connection = None
         if self._local.connection is None:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                connection.connect(self._address)
-            except OSError as error:
-                raise RuntimeError(
-                    "the data set is closed: the process that opened it called close() or has "
-                    "ended; open it again"
-                ) from error
+            connection.connect(self._address)
             self._local.connection = connection
             self._local.process = os.getpid()
         found: socket.socket = self._local.connection

@@ -44,7 +44,7 @@ def adopt(loader: DataLoader, prepared: Prepared | None = None) -> None:
         return
     # What loaders have that Accelerate made.
     order = loader._lists.order
-    loader.total_dataset_length = order.samples
+    loader.total_dataset_length = order.entries
     if loader._lists.sampler is None and loader.batch_size is not None:
         loader.total_batch_size = loader.batch_size * order.num_replicas
         loader.batch_sampler.even_batches = order.pad != "none"
@@ -119,7 +119,7 @@ def last_batch(loader: DataLoader, reading: Reading) -> tuple[int | None, int]:
     if loader._lists.sampler is not None or order.pad == "none" or not reading.batches:
         return None, count
     length = order.length(reading.place.consumed)
-    rest = (order.samples - reading.place.consumed) % count
+    rest = (order.entries - reading.place.consumed) % count
     whole = reading.batches * loader._lists.batch_size
     if whole < length:  # drop_last leaves the end out
         return loader._lists.batch_size, count

@@ -29,18 +29,13 @@ class NamedBytes(io.BytesIO):
         return repr(self.name)
 
 
-def _load_array(data: bytes | memoryview) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
-    return array
-
-
 def open_image(data: Any, name: str, unchanged: bool = False) -> Any:
     """What a function as transform gets: an image of Pillow, as RGB or unchanged as the file has it
     (with alpha, a palette, or grey of 16 bits), or the array of a .npy file."""
     if isinstance(data, np.ndarray):  # decoded already
         return data
     if bytes(data[: len(_NPY)]) == _NPY:
-        return _load_array(data)
+        return np.load(io.BytesIO(data), allow_pickle=False)
     from PIL import Image
 
     with NamedBytes(data, name) as file, Image.open(file) as image:
@@ -48,6 +43,15 @@ def open_image(data: Any, name: str, unchanged: bool = False) -> Any:
             return image.convert("RGB")
         image.load()
         return image
+
+
+def other_decoder() -> str:
+    """Whose pixels decode_other() gives: kept samples are those of this version only."""
+    if not HAVE_PILLOW:
+        return ""
+    import PIL
+
+    return f"Pillow {PIL.__version__}"
 
 
 def decode_other(data: bytes, mode: str, upright: bool) -> npt.NDArray[np.uint8]:

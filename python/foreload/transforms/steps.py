@@ -11,7 +11,7 @@ from foreload import _core
 from foreload._keywords import suggests_keywords
 from foreload.transforms import augment_tables as tables
 from foreload.transforms.mixing import CutMix, MixUp
-from foreload.transforms.python_images import decode_other
+from foreload.transforms.python_images import decode_other, other_decoder
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -93,7 +93,7 @@ class Compose:
 
         `compile().for_masks()` is the same transform for masks of the images.
         """
-        return _core.compile_transform(self.to_json(), decode_other)
+        return _core.compile_transform(self.to_json(), decode_other, other_decoder())
 
     @property
     def channels_last(self) -> bool:

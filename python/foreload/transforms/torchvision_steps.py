@@ -18,6 +18,18 @@ from foreload.transforms import steps as t
 
 _MODULES = ("torchvision.transforms", "torchvision.transforms.v2")
 
+# Steps that are done to Pillow images alone, and are the same here with the same arguments.
+_SAME: dict[str, tuple[str, ...]] = {
+    "Grayscale": ("num_output_channels",),
+    "RandomAdjustSharpness": ("sharpness_factor", "p"),
+    "RandomAutocontrast": ("p",),
+    "RandomEqualize": ("p",),
+    "RandomGrayscale": ("p",),
+    "RandomPosterize": ("bits", "p"),
+    "RandomRotation": ("degrees", "interpolation", "expand", "center", "fill"),
+    "RandomSolarize": ("threshold", "p"),
+}
+
 
 def is_torchvision(transform: object) -> bool:
     """Whether it is an object of one of torchvision's own classes, not of a class made from one."""
@@ -99,7 +111,8 @@ class _Translation:
                 "DataLoader runs functions of your own as they are, in Python threads"
             )
         name = type(transform).__name__
-        method: Callable[[Any, int], None] | None = getattr(self, f"_add_{name}", None)
+        named = self._add_same if name in _SAME else getattr(self, f"_add_{name}", None)
+        method: Callable[[Any, int], None] | None = named
         try:
             if method is None:
                 raise ValueError("there is no step in foreload.transforms that gives the same bits")
@@ -111,6 +124,12 @@ class _Translation:
             if str(error).startswith("cannot translate"):
                 raise
             raise ValueError(f"cannot translate torchvision's {name}: {error}") from error
+
+    def _add_same(self, given: Any, generation: int) -> None:
+        self._need("pil")
+        name = type(given).__name__
+        arguments = {argument: getattr(given, argument) for argument in _SAME[name]}
+        self._images.append(getattr(t, name)(**arguments))
 
     # Containers.
 
@@ -276,14 +295,6 @@ class _Translation:
         self._need_unerased()
         self._images.append(t.RandomVerticalFlip(given.p))
 
-    def _add_RandomRotation(self, given: Any, generation: int) -> None:
-        self._need("pil")
-        self._images.append(
-            t.RandomRotation(
-                given.degrees, given.interpolation, given.expand, given.center, given.fill
-            )
-        )
-
     def _add_RandomAffine(self, given: Any, generation: int) -> None:
         self._need("pil")
         step = t.RandomAffine(
@@ -305,37 +316,9 @@ class _Translation:
         ranges = (given.brightness, given.contrast, given.saturation, given.hue)
         self._images.append(t.ColorJitter(*(0 if entry is None else entry for entry in ranges)))
 
-    def _add_Grayscale(self, given: Any, generation: int) -> None:
-        self._need("pil")
-        self._images.append(t.Grayscale(given.num_output_channels))
-
-    def _add_RandomGrayscale(self, given: Any, generation: int) -> None:
-        self._need("pil")
-        self._images.append(t.RandomGrayscale(given.p))
-
     def _add_RandomInvert(self, given: Any, generation: int) -> None:
         self._need("pil", "bytes")
         self._images.append(t.RandomInvert(given.p))
-
-    def _add_RandomPosterize(self, given: Any, generation: int) -> None:
-        self._need("pil")
-        self._images.append(t.RandomPosterize(given.bits, given.p))
-
-    def _add_RandomSolarize(self, given: Any, generation: int) -> None:
-        self._need("pil")
-        self._images.append(t.RandomSolarize(given.threshold, given.p))
-
-    def _add_RandomAdjustSharpness(self, given: Any, generation: int) -> None:
-        self._need("pil")
-        self._images.append(t.RandomAdjustSharpness(given.sharpness_factor, given.p))
-
-    def _add_RandomAutocontrast(self, given: Any, generation: int) -> None:
-        self._need("pil")
-        self._images.append(t.RandomAutocontrast(given.p))
-
-    def _add_RandomEqualize(self, given: Any, generation: int) -> None:
-        self._need("pil")
-        self._images.append(t.RandomEqualize(given.p))
 
     def _add_RandomErasing(self, given: Any, generation: int) -> None:
         self._need("bytes", "floats", *(["pil"] if generation == 2 else []))

@@ -34,32 +34,27 @@ int sync_folder(int folder) {
 
 int NewFile::create() {
   const std::filesystem::path parent = file_.has_parent_path() ? file_.parent_path() : ".";
-  folder_ = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder_ < 0) return errno;
-  fd_ = create_beside(file_, temporary_);
-  return fd_ < 0 ? errno : 0;
+  folder_ = Descriptor(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder_) return errno;
+  new_ = Descriptor(create_beside(file_, temporary_));
+  return new_ ? 0 : errno;
 }
 
 int NewFile::write(std::span<const std::byte> bytes) {
-  return write_all(fd_, bytes);
+  return write_all(new_.get(), bytes);
 }
 
 int NewFile::commit() {
-  int error = ::fsync(fd_) != 0 ? errno : 0;
-  if (::close(std::exchange(fd_, -1)) != 0 && error == 0) error = errno;
+  int error = ::fsync(new_.get()) != 0 ? errno : 0;
+  if (new_.close() != 0 && error == 0) error = errno;
   if (error == 0 && ::rename(temporary_.c_str(), file_.c_str()) != 0) error = errno;
   if (error != 0) ::unlink(temporary_.c_str());
-  if (error == 0) error = sync_folder(folder_);
-  abort();
-  return error;
+  return error != 0 ? error : sync_folder(folder_.get());
 }
 
 void NewFile::abort() {
-  if (fd_ >= 0) {
-    ::close(std::exchange(fd_, -1));
-    ::unlink(temporary_.c_str());
-  }
-  if (folder_ >= 0) ::close(std::exchange(folder_, -1));
+  if (new_) ::unlink(temporary_.c_str());
+  new_.close();
 }
 
 }  // namespace foreload

@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "foreload/base/descriptor.h"
+
 namespace foreload {
 
 class NewFile {
@@ -29,8 +31,7 @@ class NewFile {
  private:
   const std::filesystem::path file_;
   std::string temporary_;
-  int folder_ = -1;
-  int fd_ = -1;
+  Descriptor folder_, new_;
 };
 
 }  // namespace foreload

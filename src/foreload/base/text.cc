@@ -28,6 +28,16 @@ size_t distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string percent_encoded(std::string_view text, std::string_view plain) {
+  std::string encoded;
+  for (const char c : text) {
+    const bool as_it_is = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || plain.find(c) != plain.npos;
+    encoded += as_it_is ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return encoded;
+}
+
 std::string format_age(double seconds) {
   constexpr std::array<std::pair<double, const char*>, 3> kUnits{
       {{86'400, "day"}, {3'600, "hour"}, {60, "minute"}}};
@@ -63,14 +73,18 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return near.empty() ? "" : fmt::format("; did you mean {}?", near);
 }
 
-Result<void> check_choice(std::string_view what, std::string_view value,
-                          const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return {};
+std::string alternatives(const std::vector<std::string>& choices) {
   std::string all;
   for (size_t i = 0; i < choices.size(); ++i)
     all += (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") + choices[i];
-  return fail(ErrorKind::invalid,
-              fmt::format("{} is '{}': use {}{}", what, value, all, did_you_mean(value, choices)));
+  return all;
+}
+
+Result<void> check_choice(std::string_view what, std::string_view value,
+                          const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return {};
+  return fail(ErrorKind::invalid, fmt::format("{} is '{}': use {}{}", what, value,
+                                              alternatives(choices), did_you_mean(value, choices)));
 }
 
 }  // namespace foreload

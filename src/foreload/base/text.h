@@ -20,6 +20,9 @@ inline std::string lower_case(std::string_view text) {
   return lower;
 }
 
+// ASCII letters, digits and those of `plain` as they are, every other byte as %XX.
+std::string percent_encoded(std::string_view text, std::string_view plain);
+
 // A time that has passed, in the largest unit that fits: "3 days", "1 hour", "12 seconds".
 std::string format_age(double seconds);
 
@@ -27,6 +30,9 @@ std::string format_age(double seconds);
 std::string nearest(std::string_view name, const std::vector<std::string>& names);
 // "; did you mean epochs?", empty if no name is near.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);
+
+// "auto, io_uring or threads".
+std::string alternatives(const std::vector<std::string>& choices);
 
 // Fails with `invalid` if `value` is none of the choices: "--io is 'thread': use auto, io_uring or
 // threads; did you mean threads?".

@@ -7,15 +7,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
+
+#include "foreload/base/descriptor.h"
+#include "foreload/base/files.h"
 
 namespace foreload::cli {
 namespace {
@@ -34,19 +39,6 @@ tl::unexpected<Error> cannot_find(const std::string& verb) {
                           verb));
 }
 
-// A pipe whose ends close themselves.
-struct Pipe {
-  ~Pipe() {
-    close_end(0);
-    close_end(1);
-  }
-  void close_end(int end) {
-    if (ends[end] >= 0) close(ends[end]);
-    ends[end] = -1;
-  }
-  int ends[2] = {-1, -1};
-};
-
 }  // namespace
 
 std::vector<std::string> external_verbs() {
@@ -54,10 +46,7 @@ std::vector<std::string> external_verbs() {
 }
 
 bool is_external_verb(const std::string& verb) {
-  for (const std::string_view known : kVerbs) {
-    if (verb == known) return true;
-  }
-  return false;
+  return std::ranges::find(kVerbs, verb) != kVerbs.end();
 }
 
 Result<int> run_external(const std::string& verb, const std::vector<std::string>& arguments,
@@ -76,28 +65,23 @@ Result<int> run_external(const std::string& verb, const std::vector<std::string>
     execvp(program.c_str(), argv.data());
     return errno == ENOENT ? cannot_find(verb) : cannot_run(program, errno);
   }
-  Pipe pipe;
+  int ends[2] = {-1, -1};
+  if (pipe2(ends, O_CLOEXEC) != 0) return cannot_run(program, errno);
+  Descriptor from_here(ends[0]), to_child(ends[1]);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  if (pipe2(pipe.ends, O_CLOEXEC) != 0) return cannot_run(program, errno);
-  posix_spawn_file_actions_adddup2(&actions, pipe.ends[0], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, from_here.get(), STDIN_FILENO);
   pid_t child = 0;
   const int spawned =
       posix_spawnp(&child, program.c_str(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (spawned == ENOENT) return cannot_find(verb);
   if (spawned != 0) return cannot_run(program, spawned);
-  pipe.close_end(0);
+  from_here.close();
   // A child that ends early makes the write fail; its exit status says why.
   signal(SIGPIPE, SIG_IGN);
-  size_t done = 0;
-  while (done < input->size()) {
-    const ssize_t written = write(pipe.ends[1], input->data() + done, input->size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) break;
-    done += static_cast<size_t>(written);
-  }
-  pipe.close_end(1);
+  (void)write_all(to_child.get(), std::as_bytes(std::span(*input)));
+  to_child.close();
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return cannot_run(program, errno);

@@ -18,6 +18,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/descriptor.h"
 #include "foreload/cli/arguments.h"
 #include "foreload/cli/verbs.h"
 #include "foreload/peers/secret.h"
@@ -32,18 +33,15 @@ struct LaunchOptions {
 
 // A port nobody listens on just now.
 Result<uint16_t> free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
-  const bool ok = fd >= 0 && ::bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-                  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  const int error = errno;
-  if (fd >= 0) ::close(fd);
-  if (!ok)
+  if (!socket || ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
     return fail(ErrorKind::unreadable, fmt::format("cannot find a free port on this machine: {}",
-                                                   std::generic_category().message(error)));
+                                                   std::generic_category().message(errno)));
   return ntohs(address.sin_port);
 }
 

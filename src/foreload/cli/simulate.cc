@@ -42,16 +42,6 @@ Result<std::pair<std::string, std::string>> split(std::string_view option,
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
-Result<std::vector<std::string>> policies_of(const SimulateOptions& options) {
-  std::vector<std::string> policies;
-  const std::vector<std::string> known = sim::policy_names();
-  for (const std::string& policy : options.policies) {
-    FORELOAD_CHECK(check_choice("--policy", policy, known));
-    policies.push_back(policy);
-  }
-  return policies;
-}
-
 Result<int> run_simulate(const SimulateOptions& options) {
   if (!options.plot.empty()) FORELOAD_CHECK(check_output_file("--plot", options.plot));
   FORELOAD_TRY(sim::ScenarioFile file, sim::ScenarioFile::load(options.scenario));
@@ -60,7 +50,9 @@ Result<int> run_simulate(const SimulateOptions& options) {
     FORELOAD_CHECK(file.set(change.first, change.second));
   }
   sim::SimulateOptions simulating;
-  FORELOAD_TRY(simulating.policies, policies_of(options));
+  simulating.policies = options.policies;
+  for (const std::string& policy : options.policies)
+    FORELOAD_CHECK(check_choice("--policy", policy, sim::policy_names()));
   for (const std::string& text : options.sweeps) {
     FORELOAD_TRY(const auto change, split("--sweep", text));
     sim::Sweep sweep{change.first, {}};

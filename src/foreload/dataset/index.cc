@@ -17,26 +17,12 @@
 #include <fmt/format.h>
 
 #include "foreload/base/bytes.h"
+#include "foreload/base/descriptor.h"
 #include "foreload/base/files.h"
 #include "foreload/dataset/index_format.h"
 
 namespace foreload {
 namespace {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // The flaw_in_...() functions below say what is wrong with an index, null if nothing is. They run
 // in this order, each relies on those before it, and together they are what lets the accessors do
@@ -212,16 +198,15 @@ DatasetIndex& DatasetIndex::operator=(DatasetIndex&&) noexcept = default;
 DatasetIndex::~DatasetIndex() = default;
 
 Result<DatasetIndex> DatasetIndex::load(const std::filesystem::path& file) {
-  auto cannot = [&file](ErrorKind kind, std::string_view why, std::string_view remedy) {
-    return fail(kind, fmt::format("cannot load index {}: {}; {}", file.native(), why, remedy));
-  };
-  auto unreadable = [&cannot](std::string_view why) {
-    return cannot(ErrorKind::unreadable, why, "check the path, or list the folder again");
+  auto unreadable = [&file](std::string_view why) {
+    return fail(ErrorKind::unreadable,
+                fmt::format("cannot load index {}: {}; check the path, or list the folder again",
+                            file.native(), why));
   };
   // Without O_NONBLOCK a pipe of that name would stop the program here.
-  FileDescriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const Descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
-  if (in.get() < 0 || ::fstat(in.get(), &status) != 0) return unreadable(system_message(errno));
+  if (!in || ::fstat(in.get(), &status) != 0) return unreadable(system_message(errno));
   if (!S_ISREG(status.st_mode)) return unreadable("it is not a file");
   const auto size = static_cast<size_t>(status.st_size);
 
@@ -232,17 +217,31 @@ Result<DatasetIndex> DatasetIndex::load(const std::filesystem::path& file) {
     storage->mapped = mapped;
     storage->bytes = {static_cast<const std::byte*>(mapped), size};
   }
+  return checked(std::move(storage), fmt::format("index {}", file.native()));
+}
+
+Result<DatasetIndex> DatasetIndex::parse(std::span<const std::byte> image) {
+  auto storage = std::make_unique<Storage>();
+  storage->built = std::make_unique_for_overwrite<std::byte[]>(image.size());
+  std::ranges::copy(image, storage->built.get());
+  storage->bytes = {storage->built.get(), image.size()};
+  return checked(std::move(storage), "an index that was sent");
+}
+
+Result<DatasetIndex> DatasetIndex::checked(std::unique_ptr<Storage> storage, std::string_view who) {
+  auto cannot = [who](std::string_view why, std::string_view remedy) {
+    return fail(ErrorKind::corrupt, fmt::format("cannot load {}: {}; {}", who, why, remedy));
+  };
   const std::span bytes = storage->bytes;
   constexpr size_t kVersionEnd = offsetof(IndexHeader, version) + sizeof(IndexHeader::version);
-  if (size < kVersionEnd ||
+  if (bytes.size() < kVersionEnd ||
       std::memcmp(bytes.data(), kIndexMagic.data(), kIndexMagic.size()) != 0) {
-    return cannot(ErrorKind::corrupt, "it is not a foreload index", "check the path");
+    return cannot("it is not a foreload index", "check the path");
   }
   uint32_t version = 0;
   std::memcpy(&version, bytes.data() + offsetof(IndexHeader, version), sizeof version);
   if (version != kIndexVersion) {
     return cannot(
-        ErrorKind::corrupt,
         fmt::format("it has format version {} and this foreload reads {}", version, kIndexVersion),
         "delete it and list the folder again");
   }
@@ -253,13 +252,13 @@ Result<DatasetIndex> DatasetIndex::load(const std::filesystem::path& file) {
     flaw = flaw_in_contents(*storage);
   }
   if (flaw != nullptr) {
-    return cannot(ErrorKind::corrupt, flaw, "delete it and list the folder again");
+    return cannot(flaw, "delete it and list the folder again");
   }
   return DatasetIndex(std::move(storage));
 }
 
 bool DatasetIndex::outdated(const std::filesystem::path& file) {
-  FileDescriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const Descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, offsetof(IndexHeader, version) + sizeof(IndexHeader::version)> start;
   if (::read(in.get(), start.data(), start.size()) != static_cast<ssize_t>(start.size()) ||
       std::memcmp(start.data(), kIndexMagic.data(), kIndexMagic.size()) != 0)
@@ -292,8 +291,8 @@ bool DatasetIndex::plain() const {
 size_t DatasetIndex::classes() const {
   return storage_->header->classes;
 }
-uint64_t DatasetIndex::bytes() const {
-  return storage_->bytes.size();
+std::span<const std::byte> DatasetIndex::image() const {
+  return storage_->bytes;
 }
 
 Digest DatasetIndex::fingerprint() const {

@@ -39,6 +39,8 @@ class DatasetIndex {
   // not an index, is cut short, or fails its checksum or any bound. Nobody may change the file in
   // place while it is mapped; replacing it, as save() does, is fine.
   static Result<DatasetIndex> load(const std::filesystem::path& file);
+  // The same for bytes as image() gives them, which are copied.
+  static Result<DatasetIndex> parse(std::span<const std::byte> image);
   // Whether the file is an index of a version that this foreload does not read any more.
   static bool outdated(const std::filesystem::path& file);
   // Writes to a temporary file beside `file`, syncs, and renames, so that `file` is always a whole
@@ -87,13 +89,16 @@ class DatasetIndex {
   // Leaves out sizes, versions, labels and folders: a sample that changed is told by its version,
   // so that one new file does not make every cached sample a stranger.
   Digest fingerprint() const;
-  // Bytes of the index itself, in memory and on disk.
-  uint64_t bytes() const;
+  // The index itself, as in memory and on disk.
+  std::span<const std::byte> image() const;
+  uint64_t bytes() const { return image().size(); }
 
  private:
   friend class IndexBuilder;
   struct Storage;
   explicit DatasetIndex(std::unique_ptr<Storage> storage);
+  // Checks everything. `who` is it, for messages.
+  static Result<DatasetIndex> checked(std::unique_ptr<Storage> storage, std::string_view who);
 
   std::unique_ptr<Storage> storage_;
 };

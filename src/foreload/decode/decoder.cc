@@ -88,6 +88,10 @@ const ImageFormat* format_of(std::span<const std::byte> file) {
   return found == formats.end() ? nullptr : &*found;
 }
 
+std::string decoder_libraries() {
+  return fmt::format("{}, {}", jpeg_library(), webp_library());
+}
+
 std::string no_known_format() {
   const auto formats = image_formats();
   std::string names;

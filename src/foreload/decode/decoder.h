@@ -24,6 +24,8 @@ struct ImageFormat;  // image_format.h
 std::span<const ImageFormat> image_formats();
 // By the first bytes. Null: none of them.
 const ImageFormat* format_of(std::span<const std::byte> file);
+// Those of other libraries that decide about pixels, with their versions.
+std::string decoder_libraries();
 // "not a JPEG, PNG, WebP or GIF image".
 std::string no_known_format();
 

@@ -79,6 +79,11 @@ constexpr bool kOldLibrary = false;
 #else
 constexpr bool kOldLibrary = true;
 #endif
+#if defined(LIBJPEG_TURBO_VERSION_NUMBER)
+constexpr long kJpegLibrary = LIBJPEG_TURBO_VERSION_NUMBER;
+#else
+constexpr long kJpegLibrary = JPEG_LIB_VERSION;
+#endif
 
 struct JpegRequest {
   std::span<const std::byte> file;
@@ -551,6 +556,10 @@ uint32_t shrunk_side(uint32_t side, unsigned shrink) {
 }
 
 }  // namespace
+
+std::string jpeg_library() {
+  return fmt::format("libjpeg-turbo {}", kJpegLibrary);
+}
 
 Result<void> decode_jpeg(const EncodedRegion& from, const DecodeOptions& options, PixelBuffer& out,
                          Scratch& scratch) {

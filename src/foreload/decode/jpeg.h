@@ -5,9 +5,14 @@
 // says what the arguments mean; here regions are those of the stored image, before it is turned.
 #pragma once
 
+#include <string>
+
 #include "foreload/decode/image_format.h"
 
 namespace foreload {
+
+// "libjpeg-turbo 3001000".
+std::string jpeg_library();
 
 bool is_jpeg(std::span<const std::byte> file);
 

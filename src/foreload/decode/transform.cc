@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/version.h"
 #include "foreload/decode/chain.h"
 #include "foreload/decode/number_image.h"
 #include "foreload/decode/number_passes.h"
@@ -18,6 +19,17 @@
 #include "foreload/decode/sample_plan.h"
 
 namespace foreload {
+namespace {
+
+Result<void> check_mask(ImageSize mask, std::optional<ImageSize> picture) {
+  if (!picture || *picture == mask) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("the mask is {} x {} pixels (width x height) and its picture {} x {}: "
+                          "resize the mask to its picture, or name the right files",
+                          mask.width, mask.height, picture->width, picture->height));
+}
+
+}  // namespace
 
 uint64_t OutputForm::bytes() const {
   return uint64_t{size.width} * size.height * channels * bytes_of(type) * pictures;
@@ -63,20 +75,28 @@ std::shared_ptr<const Transform> Transform::packing(std::shared_ptr<const Packin
   return transform;
 }
 
-std::shared_ptr<const Transform> Transform::with_other_formats(OtherDecoder decoder) const {
+std::shared_ptr<const Transform> Transform::with_other_formats(OtherDecoder decoder,
+                                                               std::string name) const {
   std::shared_ptr<Transform> copy(new Transform(*this));
   copy->other_ = std::move(decoder);
+  copy->other_name_ = std::move(name);
   return copy;
 }
 
 Result<std::shared_ptr<const Transform>> Transform::for_masks(uint8_t fill, PixelType type) const {
   FORELOAD_TRY(const auto transform, compile(mask_chain(steps_, type), *kernels_,
                                              std::make_shared<const MaskRule>(MaskRule{fill})));
-  return transform->with_other_formats(other_);
+  return transform->with_other_formats(other_, other_name_);
 }
 
 bool Transform::random() const {
   return std::ranges::any_of(steps_, is_random);
+}
+
+std::string Transform::recipe() const {
+  return fmt::format("{} mask {} foreload {} {} {}", to_json(steps_),
+                     mask_ ? std::to_string(mask_->fill) : "no", version(), decoder_libraries(),
+                     other_name_);
 }
 
 DecodeOptions Transform::options() const {
@@ -127,26 +147,25 @@ Result<void> Transform::run_plan(std::span<const std::byte> file, const ImageHea
   return run_with(other);
 }
 
-Result<void> Transform::run(std::span<const std::byte> file, const SampleKey& key,
-                            std::span<std::byte> into, Scratch& scratch) const {
+Result<ImageSize> Transform::run(std::span<const std::byte> file, const SampleKey& key,
+                                 std::span<std::byte> into, Scratch& scratch,
+                                 std::optional<ImageSize> picture) const {
   assert(form_.fixed() && into.size() == form_.bytes());
   FORELOAD_TRY(const ImageHeader header, open(file, scratch));
-  FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, header.upright(), key, mask_.get()));
+  const ImageSize size = header.upright();
+  FORELOAD_CHECK(check_mask(size, picture));
+  FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, size, key, mask_.get()));
   if (packing_ && packing_->chooses(key.position) && packing_->pack(file, header, plan, key, into))
-    return {};
-  return run_plan(file, header, plan, into, scratch);
+    return size;
+  FORELOAD_CHECK(run_plan(file, header, plan, into, scratch));
+  return size;
 }
 
 Result<Transform::Sample> Transform::run(std::span<const std::byte> file, const SampleKey& key,
                                          Scratch& scratch, std::optional<ImageSize> picture) const {
   FORELOAD_TRY(const ImageHeader header, open(file, scratch));
   const ImageSize size = header.upright();
-  if (picture && *picture != size) {
-    return fail(ErrorKind::invalid,
-                fmt::format("the mask is {} x {} pixels (width x height) and its picture {} x {}: "
-                            "resize the mask to its picture, or name the right files",
-                            size.width, size.height, picture->width, picture->height));
-  }
+  FORELOAD_CHECK(check_mask(size, picture));
   FORELOAD_TRY(const SamplePlan plan, plan_sample(steps_, size, key, mask_.get()));
   Sample sample{.form = form_, .file = size};
   sample.form.size = plan.size();

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -82,26 +83,33 @@ class Transform {
   // with `invalid` where a step needs 8 bits and the type has more.
   Result<std::shared_ptr<const Transform>> for_masks(uint8_t fill, PixelType type) const;
   // The same chain, with somebody to ask where a file is neither JPEG nor PNG nor WebP nor .npy, or
-  // a JPEG file that the libjpeg at hand cannot decode as Pillow does.
-  std::shared_ptr<const Transform> with_other_formats(OtherDecoder decoder) const;
+  // a JPEG file that the libjpeg at hand cannot decode as Pillow does. `name` says who that is,
+  // with the version: "Pillow 11.0.0".
+  std::shared_ptr<const Transform> with_other_formats(OtherDecoder decoder, std::string name) const;
 
   const OutputForm& form() const { return form_; }
   const std::vector<Step>& steps() const { return steps_; }
   // Whether two runs with different keys may differ.
   bool random() const;
+  // Whether samples are left to a GPU.
+  bool packs() const { return packing_ != nullptr; }
+  // All that a sample depends on beside its file and its key, as a text: the chain, and the
+  // versions of whoever decodes. Equal recipes give equal samples.
+  std::string recipe() const;
 
-  // Writes one sample to `into`. Fails with `invalid` as decode() does. REQUIRES: form().fixed()
+  // Writes one sample to `into` and gives the size of the (upright) image in the file. `picture`:
+  // the size of the picture that this is a mask of. Fails with `invalid` as decode() does, and if
+  // the mask has another size, since no random crop of one fits the other. REQUIRES: form().fixed()
   // and into.size() == form().bytes(); `into` is aligned to the pixel type.
-  Result<void> run(std::span<const std::byte> file, const SampleKey& key, std::span<std::byte> into,
-                   Scratch& scratch) const;
+  Result<ImageSize> run(std::span<const std::byte> file, const SampleKey& key,
+                        std::span<std::byte> into, Scratch& scratch,
+                        std::optional<ImageSize> picture = std::nullopt) const;
   // The same where sizes differ: the sample's own form and bytes.
   struct Sample {
     OutputForm form;
     ImageSize file;  // size of the (upright) image in the file
     std::vector<std::byte> bytes;
   };
-  // `picture`: the size of the picture that this is a mask of. Fails with `invalid` if the mask has
-  // another one, since no random crop of one fits the other.
   Result<Sample> run(std::span<const std::byte> file, const SampleKey& key, Scratch& scratch,
                      std::optional<ImageSize> picture = std::nullopt) const;
 
@@ -130,7 +138,8 @@ class Transform {
   const PixelKernels* kernels_ = nullptr;
   std::shared_ptr<const PackingRule> packing_;  // null: everything is done here
   OtherDecoder other_;                          // may be empty
-  std::shared_ptr<const MaskRule> mask_;        // null: for images
+  std::string other_name_;
+  std::shared_ptr<const MaskRule> mask_;  // null: for images
 };
 
 }  // namespace foreload

@@ -10,6 +10,8 @@
 #include <memory>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "foreload/decode/colors.h"
 #include "foreload/decode/exif.h"
 
@@ -111,6 +113,11 @@ void convert_webp_row(const uint8_t* from, uint32_t pixels, const DecodeOptions&
 }
 
 }  // namespace
+
+std::string webp_library() {
+  const int version = WebPGetDecoderVersion();
+  return fmt::format("libwebp {}.{}.{}", version >> 16, version >> 8 & 255, version & 255);
+}
 
 bool is_webp(std::span<const std::byte> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());

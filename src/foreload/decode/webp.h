@@ -6,9 +6,14 @@
 // Pillow.
 #pragma once
 
+#include <string>
+
 #include "foreload/decode/image_format.h"
 
 namespace foreload {
+
+// "libwebp 1.3.2".
+std::string webp_library();
 
 bool is_webp(std::span<const std::byte> file);
 

@@ -20,6 +20,9 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kNeighbourReadsPerJob = 16;
 
 const char* remedy_for(const action::Fail& fail) {
+  if (is_fetch(fail.place.batch))
+    return fail.end == ReadEnd::changed ? "List the data set again (revalidate)."
+                                        : "Check the file and its mount.";
   if (fail.skipping) {
     return "All samples of its batch are bad, so that none can take its place: remove them, or "
            "take larger batches.";
@@ -48,34 +51,41 @@ void Engine::carry(action::OpenBatch& a) {
   std::vector<uint64_t> sizes;
   sizes.reserve(a.samples.size());
   for (const uint64_t sample : a.samples) sizes.push_back(parts_.plan->sizes()[sample]);
-  if (!next_to_publish_) next_to_publish_ = a.batch;
+  if (!next_to_publish_ && !is_fetch(a.batch)) next_to_publish_ = a.batch;
   OpenBatch& batch = open_[a.batch];
   batch.epoch = a.epoch;
   batch.first = a.first;
   batch.sharding = a.sharding;
   batch.last_of_epoch = a.last_of_epoch;
+  batch.as_bytes = a.as_bytes || !parts_.transform;
   batch.samples = std::move(a.samples);
   batch.from.assign(sizes.size(), From::source);
   batch.tainted.assign(sizes.size(), false);
   batch.ranges.resize(sizes.size());
   auto slot = parts_.staging->take(sizes);
   if (!slot) {
-    failures_.emplace(a.batch, slot.error());
+    for (uint32_t i = 0; i < sizes.size(); ++i) fail_place({a.batch, i}, slot.error());
     return;
   }
   batch.slot = std::move(*slot);
   for (size_t i = 0; i < sizes.size(); ++i) batch.ranges[i] = batch.slot->range(i);
-  if (!parts_.transform) return;
-  if (!parts_.transform->form().fixed()) {
-    batch.apart.resize(sizes.size());
-    return;
-  }
-  const uint64_t bytes = sizes.size() * parts_.transform->form().bytes();
-  auto decoded = parts_.decoded->take(std::span(&bytes, 1));
+  if (!batch.as_bytes) open_decoded(a.batch, batch);
+}
+
+void Engine::open_decoded(uint64_t number, OpenBatch& batch) {
+  auto decoded =
+      DecodedBatch::open(parts_.transform, parts_.form, batch.samples.size(), *parts_.decoded);
   if (decoded)
     batch.decoded = std::move(*decoded);
   else
-    failures_.emplace(a.batch, decoded.error());
+    for (uint32_t i = 0; i < batch.samples.size(); ++i) fail_place({number, i}, decoded.error());
+}
+
+void Engine::fail_place(BatchPlace place, Error error) {
+  if (is_fetch(place.batch))
+    open_.at(place.batch).errors.emplace(place.index, std::move(error));
+  else
+    failures_.emplace(place.batch, std::move(error));
 }
 
 std::shared_ptr<const void> Engine::OpenBatch::keeper_of(uint32_t index) const {
@@ -94,16 +104,32 @@ bool Engine::spill(OpenBatch& batch, uint32_t index, uint64_t size) {
   return true;
 }
 
+std::optional<uint32_t> Engine::put_by_others(uint64_t sample) {
+  // Once in a row: what is found and cannot be read is the source's.
+  if (!parts_.lent_to_others || others_.erase(sample) > 0) return std::nullopt;
+  if (parts_.peers && parts_.plan->placement().owner(sample).rank != parts_.policy.rank)
+    return std::nullopt;
+  for (uint32_t tier = 0; tier < lent_.size(); ++tier) {
+    if (lent_[tier].lost || !parts_.tiers[tier]->holds(key_of(sample))) continue;
+    others_.insert(sample);
+    return tier;
+  }
+  return std::nullopt;
+}
+
 void Engine::carry(action::Read& a) {
+  if (a.from.kind == Origin::Kind::source && !a.hedge)
+    if (const auto tier = put_by_others(a.sample)) return tell(event::Found{a.request, *tier});
   Pending& pending = pending_[a.request];
   pending.sample = a.sample;
   pending.place = a.place;
   pending.origin = a.from;
   pending.begin = Clock::now();
-  const uint64_t size = parts_.plan->sizes()[a.sample];
+  const bool made = is_made(a.from);
+  const uint64_t size = made ? parts_.index->sample_size(a.sample) : parts_.plan->sizes()[a.sample];
   std::span<std::byte> into;
   std::shared_ptr<const void> keeper;
-  if (a.place.batch == kNoBatch || a.hedge) {
+  if (a.place.batch == kNoBatch || a.hedge || made) {
     auto slot = parts_.staging->take(std::span(&size, 1));
     if (!slot) return end_read(a.request, ReadEnd::permanent);
     pending.memory = std::move(*slot);
@@ -130,7 +156,7 @@ void Engine::carry(action::Read& a) {
     return read_neighbour(a, into, std::move(keeper));
   }
   Lent& tier = lent_[a.from.number];
-  pending.from = ahead_[a.sample] ? From::source : tier.from;
+  pending.from = ahead_.test(a.sample, 0) ? From::source : tier.from;
   tier.reads.push_back({begin_tier_job(a.from.number, TierJob::read, a.request), key_of(a.sample),
                         size, 0, into, std::move(keeper)});
 }
@@ -185,7 +211,17 @@ void Engine::flush_reads() {
   neighbour_reads_.clear();
 }
 
+void Engine::taint(BatchPlace place) {
+  const auto batch = open_.find(place.batch);
+  if (batch != open_.end()) batch->second.tainted[place.index] = true;
+}
+
 void Engine::carry(action::Cancel& a) {
+  if (const auto making = making_.find(a.request); making != making_.end()) {
+    taint(making->second.place);
+    making_.erase(making);
+    return;
+  }
   const auto found = pending_.find(a.request);
   if (found == pending_.end()) return;
   for (uint32_t i = 0; i < found->second.parts; ++i) {
@@ -200,47 +236,75 @@ void Engine::carry(action::Cancel& a) {
     const uint32_t tier = pending.origin.number;
     parts_.tiers[tier]->cancel(lent_[tier].borrower, id_of(TierJob::read, a.request));
   }
-  // It may go on writing to its place, unless it had memory of its own.
-  const auto batch = open_.find(pending.place.batch);
-  if (!pending.memory && batch != open_.end()) batch->second.tainted[pending.place.index] = true;
+  if (!pending.memory) taint(pending.place);
   pending_.erase(found);
 }
 
-std::span<std::byte> Engine::decoded_place(OpenBatch& batch, uint32_t index) const {
-  const uint64_t size = parts_.transform->form().bytes();
-  return batch.decoded->range(0).subspan(index * size, size);
+void Engine::carry(action::Make& a) {
+  std::shared_ptr<const Slot> file = std::move(arrived_.at(a.request));
+  arrived_.erase(a.request);
+  const uint64_t size = parts_.plan->sizes()[a.sample];
+  MakingJob job{a.place, nullptr};
+  std::span<std::byte> into;
+  std::shared_ptr<const void> keeper;
+  std::shared_ptr<std::atomic<uint32_t>> left;  // of its batch; a read ahead wakes the loop itself
+  const auto out_of_memory = [&] {
+    unmade_[a.sample] = "there is no memory for it; use a smaller batch or less staging";
+    tell(event::Made{a.request, false});
+  };
+  if (a.place.batch == kNoBatch) {
+    auto slot = parts_.staging->take(std::span(&size, 1));
+    if (!slot) return out_of_memory();
+    job.memory = std::move(*slot);
+    into = job.memory->range(0);
+    keeper = job.memory;
+    left = std::make_shared<std::atomic<uint32_t>>(0);
+  } else {
+    OpenBatch& batch = open_.at(a.place.batch);
+    if (!batch.slot || !batch.decoded ||
+        (batch.tainted[a.place.index] && !spill(batch, a.place.index, size)))
+      return out_of_memory();
+    into = batch.ranges[a.place.index];
+    keeper = batch.keeper_of(a.place.index);
+    left = {batch.decoded, &batch.decoded->under_way};
+  }
+  making_[a.request] = std::move(job);
+  ++*left;
+  parts_.hands->decode(a.place, [left = std::move(left), inbox = parts_.inbox, form = parts_.form,
+                                 request = a.request, sample = a.sample, file = std::move(file),
+                                 into, keeper = std::move(keeper)](Scratch& scratch) {
+    const auto begin = Clock::now();
+    message::Made made{request, sample, {}, {}};
+    if (auto done = form->make(file->range(0), into, scratch); !done)
+      made.error = std::move(done.error().message);
+    made.took = Clock::now() - begin;
+    inbox->leave(std::move(made));
+    if (--*left == 0) inbox->wake();
+  });
 }
 
 void Engine::carry(action::Decode& a) {
   OpenBatch& batch = open_.at(a.place.batch);
-  const SampleKey key{parts_.transform_seed, batch.epoch,
-                      batch.sharding.position(parts_.policy.rank, batch.first + a.place.index)};
-  const bool fixed = parts_.transform->form().fixed();
-  if (fixed && !batch.decoded) return tell(event::Decoded{a.place, false});  // failed already
-  const auto into = fixed ? decoded_place(batch, a.place.index) : std::span<std::byte>();
-  ++*batch.decoding;
-  parts_.hands->decode(
-      a.place, [decoding = batch.decoding, inbox = parts_.inbox, transform = parts_.transform,
-                sample = a.sample, place = a.place, key,
-                bytes = std::span<const std::byte>(batch.ranges[a.place.index]),
-                keeper = batch.keeper_of(a.place.index), into, into_keeper = batch.decoded,
-                fixed](Scratch& scratch) {
-        const auto begin = Clock::now();
-        message::Decoded decoded{place, sample, {}, {}, {}};
-        if (fixed) {
-          if (auto done = transform->run(bytes, key, into, scratch); !done)
-            decoded.error = std::move(done.error().message);
-        } else if (auto done = transform->run(bytes, key, scratch); done) {
-          decoded.apart = std::move(*done);
-        } else {
-          decoded.error = std::move(done.error().message);
-        }
-        decoded.took = Clock::now() - begin;
-        // A batch waits for its last sample. As long as others are on their way the loop may sleep:
-        // whenever it wakes, it takes the processor from a hand.
-        inbox->leave(std::move(decoded));
-        if (--*decoding == 0) inbox->wake();
-      });
+  SampleKey key{parts_.transform_seed, 0, a.sample};
+  if (!is_fetch(a.place.batch))
+    key = {parts_.transform_seed, batch.epoch,
+           batch.sharding.position(parts_.policy.rank, batch.first + a.place.index)};
+  if (!batch.decoded) return tell(event::Decoded{a.place, false});  // failed already
+  ++batch.decoded->under_way;
+  parts_.hands->decode(a.place, [into = batch.decoded, inbox = parts_.inbox, index = parts_.index,
+                                 sample = a.sample, place = a.place, key,
+                                 bytes = std::span<const std::byte>(batch.ranges[a.place.index]),
+                                 keeper = batch.keeper_of(a.place.index)](Scratch& scratch) {
+    const auto begin = Clock::now();
+    message::Decoded decoded{place, sample, {}, {}};
+    if (auto done = into->decode(place.index, {*index, sample, bytes}, key, scratch); !done)
+      decoded.error = std::move(done.error().message);
+    decoded.took = Clock::now() - begin;
+    // A batch waits for its last sample. As long as others are on their way the loop may sleep:
+    // whenever it wakes, it takes the processor from a hand.
+    inbox->leave(std::move(decoded));
+    if (--into->under_way == 0) inbox->wake();
+  });
 }
 
 void Engine::carry(action::Place& a) {
@@ -250,7 +314,7 @@ void Engine::carry(action::Place& a) {
     const auto& slot = arrived_.at(a.request);
     bytes = slot->range(0);
     keeper = slot;
-    ahead_[a.sample] = true;
+    ahead_.set(a.sample, 0);
   } else {
     const OpenBatch& batch = open_.at(a.place.batch);
     bytes = batch.ranges[a.place.index];
@@ -260,7 +324,7 @@ void Engine::carry(action::Place& a) {
 }
 
 CopyKey Engine::key_of(uint64_t sample) const {
-  return {parts_.index->content(sample), 0};
+  return {parts_.index->content(sample), form_id(parts_.form.get())};
 }
 
 uint64_t Engine::begin_tier_job(uint32_t tier, TierJob job, uint64_t number) {
@@ -289,9 +353,8 @@ void Engine::carry(action::Copy& a) {
   if (!target.slot) return;
   if (target.ranges[a.to.index].size() != bytes.size() || target.tainted[a.to.index]) {
     if (!spill(target, a.to.index, bytes.size())) {
-      failures_.emplace(a.to.batch,
-                        Error{ErrorKind::unreadable,
-                              "out of memory for a batch. Use a smaller batch or look-ahead."});
+      fail_place(a.to, Error{ErrorKind::unreadable,
+                             "out of memory for a batch. Use a smaller batch or look-ahead."});
       return;
     }
   }
@@ -305,17 +368,13 @@ void Engine::carry(action::Copy& a) {
 void Engine::carry(action::Substitute& a) {
   OpenBatch& batch = open_.at(a.to.batch);
   batch.samples[a.to.index] = batch.samples[a.from.index];
-  if (!parts_.transform) {
+  if (!parts_.transform || parts_.transform.gives_bytes()) {
     action::Copy copy{a.from, a.to};
-    return carry(copy);
+    carry(copy);
   }
+  if (!parts_.transform) return;
   batch.from[a.to.index] = From::staging;
-  if (!batch.apart.empty()) {
-    batch.apart[a.to.index] = batch.apart[a.from.index];
-  } else if (batch.decoded) {
-    const auto from = decoded_place(batch, a.from.index);
-    std::memcpy(decoded_place(batch, a.to.index).data(), from.data(), from.size());
-  }
+  if (batch.decoded) batch.decoded->copy(a.from.index, a.to.index);
 }
 
 void Engine::carry(action::LoseTier& a) {
@@ -327,7 +386,32 @@ void Engine::carry(action::LoseTier& a) {
 void Engine::carry(action::Deliver& a) {
   OpenBatch open = std::move(open_.at(a.batch));
   open_.erase(a.batch);
+  if (is_fetch(a.batch)) return answer_fetch(a.batch, std::move(open));
   if (failures_.contains(a.batch)) return;
+  publish(a.batch, finish(std::move(open)));
+  next_to_publish_ = a.batch + 1;
+}
+
+void Engine::answer_fetch(uint64_t number, OpenBatch open) {
+  Fetched fetched;
+  fetched.errors = open.errors;
+  fetched.batch = finish(std::move(open));
+  for (const auto& [place, error] : fetched.errors)
+    if (!fetched.batch.bytes.empty()) fetched.batch.bytes[place] = {};
+  std::shared_ptr<Ticket> ticket;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = tickets_.find(number);
+    if (found == tickets_.end()) return;
+    ticket = found->second.lock();
+    tickets_.erase(found);
+    stats_.fetched_samples += fetched.batch.samples.size() - fetched.errors.size();
+    for (const uint64_t bytes : fetched.batch.from_bytes) stats_.fetched_bytes += bytes;
+  }
+  if (ticket) ticket->set(std::move(fetched));
+}
+
+Batch Engine::finish(OpenBatch open) const {
   Batch batch;
   batch.epoch = open.epoch;
   batch.first = open.first;
@@ -335,31 +419,43 @@ void Engine::carry(action::Deliver& a) {
   batch.samples = std::move(open.samples);
   batch.skipped = std::move(open.skipped);
   for (size_t i = 0; i < open.ranges.size(); ++i) {
+    if (open.errors.contains(static_cast<uint32_t>(i))) continue;
     batch.from_bytes[static_cast<size_t>(open.from[i])] += open.ranges[i].size();
     ++batch.from_samples[static_cast<size_t>(open.from[i])];
   }
-  if (parts_.transform) {
-    batch.form = parts_.transform->form();
-    batch.apart = std::move(open.apart);
-    if (open.decoded) {
-      batch.decoded = open.decoded->range(0);
-      batch.memory.push_back(std::move(open.decoded));
+  if (open.as_bytes) batch.bytes.assign(open.ranges.begin(), open.ranges.end());
+  if (open.decoded) open.decoded->give_to(batch);
+  for (size_t p = 0; p < batch.parts.size(); ++p) {
+    if (parts_.transform.parts()[p].transform) continue;
+    for (uint32_t i = 0; i < open.ranges.size(); ++i) {
+      const SampleBytes sample{*parts_.index, batch.samples[i], open.ranges[i]};
+      const auto none = std::span<const std::byte>();
+      batch.parts[p].bytes.push_back(
+          open.errors.contains(i) ? none : sample.part(batch.parts[p].name).value_or(none));
     }
-  } else {
-    batch.bytes.assign(open.ranges.begin(), open.ranges.end());
+  }
+  if (open.as_bytes || parts_.transform.gives_bytes()) {
     batch.memory.push_back(std::move(open.slot));
     for (auto& spilled : open.spilled) batch.memory.push_back(std::move(spilled));
   }
-  publish(a.batch, std::move(batch));
-  next_to_publish_ = a.batch + 1;
+  return batch;
 }
 
 void Engine::carry(action::Fail& a) {
   std::string message;
-  if (a.end == ReadEnd::undecodable) {
-    message =
-        fmt::format("cannot decode sample {} ({}): {}. {}", a.sample, name_of_sample(a.sample),
-                    open_.at(a.place.batch).undecoded[a.place.index], remedy_for(a));
+  const auto why = [&] {
+    const auto& undecoded = open_.at(a.place.batch).undecoded;
+    const auto found = undecoded.find(a.place.index);
+    return found == undecoded.end() ? unmade_[a.sample] : found->second;
+  };
+  ErrorKind kind = ErrorKind::unreadable;
+  if (a.end == ReadEnd::undecodable && parts_.transform.named()) {
+    kind = ErrorKind::corrupt;
+    message = fmt::format("cannot make sample {}: {}{}{}", a.sample, why(), a.skipping ? ". " : "",
+                          a.skipping ? remedy_for(a) : "");
+  } else if (a.end == ReadEnd::undecodable) {
+    message = fmt::format("cannot decode sample {} ({}): {}. {}", a.sample,
+                          name_of_sample(a.sample), why(), remedy_for(a));
   } else {
     const auto found = last_error_.find(a.sample);
     message = fmt::format(
@@ -369,7 +465,7 @@ void Engine::carry(action::Fail& a) {
         a.tries == 1 ? "try" : "tries", std::chrono::duration<double>(a.since_first_try).count(),
         remedy_for(a));
   }
-  failures_.emplace(a.place.batch, Error{ErrorKind::unreadable, std::move(message)});
+  fail_place(a.place, Error{kind, std::move(message)});
 }
 
 void Engine::carry(action::Skip& a) {

@@ -41,13 +41,12 @@ ReadEnd end_of(Fault fault) {
 EngineParts completed(EngineParts parts) {
   if (!parts.hands) parts.hands = std::make_unique<Hands>(1);
   if (!parts.decoded) parts.decoded = parts.staging;
-  parts.policy.decode = parts.transform != nullptr;
+  parts.policy.decode = static_cast<bool>(parts.transform);
   parts.policy.peers = parts.peers != nullptr;
   parts.policy.neighbours.clear();
   for (uint32_t rank = 0; rank < parts.neighbours.size(); ++rank)
     if (parts.neighbours[rank]) parts.policy.neighbours.push_back(rank);
-  if (parts.transform && parts.transform->form().fixed())
-    parts.policy.decoded_bytes = parts.transform->form().bytes();
+  if (parts.transform) parts.policy.decoded_bytes = parts.transform.fixed_bytes();
   return parts;
 }
 
@@ -57,7 +56,7 @@ Engine::Engine(EngineParts parts)
     : parts_(completed(std::move(parts))),
       policy_(parts_.plan, parts_.policy, parts_.held),
       start_(Clock::now()),
-      ahead_(parts_.plan->sizes().samples()),
+      ahead_(parts_.plan->sizes().samples(), 1),
       loads_(parts_.tiers.size() + 2, StageLoad(start_)),
       disks_load_(start_),
       peers_load_(start_),
@@ -68,12 +67,26 @@ Engine::Engine(EngineParts parts)
     const auto answered = [inbox = parts_.inbox, tier](std::span<const TierAnswer> answers) {
       inbox->post(message::TierAnswered{tier, {answers.begin(), answers.end()}});
     };
+    const auto run = [hands = parts_.hands.get()](Traffic traffic, std::function<void()> job) {
+      if (traffic == Traffic::peer)
+        hands->serve(std::move(job));
+      else
+        hands->copy(std::move(job));
+    };
     Tier& lender = *parts_.tiers[tier];
-    lent_.push_back(
-        {lender.lend(answered), lender.kind() == "memory" ? From::memory : From::disk, {}, {}});
+    lent_.push_back({lender.lend(answered, run),
+                     lender.kind() == "memory" ? From::memory : From::disk,
+                     {},
+                     {}});
     if (tier < parts_.keep.size()) lender.keep(lent_[tier].borrower, parts_.keep[tier]);
   }
   parts_.keep.clear();
+  // What the plan has no room for is found when it is needed.
+  for (const Held& copy : parts_.held) {
+    const Owner owner = parts_.plan->placement().owner(copy.sample);
+    if (parts_.lent_to_others && owner.rank == parts_.policy.rank && owner.tier == copy.tier)
+      others_.insert(copy.sample);
+  }
   update_stats();
   thread_ = start_own_thread("foreload-loop", [this] { loop(); });
 }
@@ -81,6 +94,9 @@ Engine::Engine(EngineParts parts)
 Engine::~Engine() {
   parts_.inbox->post(message::Stop{});
   thread_.join();
+  for (const auto& [number, waiting] : tickets_)
+    if (const auto ticket = waiting.lock())
+      ticket->set(fail(ErrorKind::cancelled, "the loader is closed"));
   if (parts_.peers) parts_.peers->say_goodbye();
   parts_.peers.reset();
   parts_.source.reset();
@@ -148,9 +164,22 @@ void Engine::seek(uint64_t epoch, uint64_t start) {
   parts_.inbox->post(Event{event::Seek{epoch, start}});
 }
 
-void Engine::give_list(uint64_t epoch, std::shared_ptr<const EpochOrder> list,
-                       std::shared_ptr<const std::vector<uint64_t>> batch_ends) {
-  parts_.inbox->post(Event{event::EpochKnown{epoch, std::move(list), std::move(batch_ends)}});
+void Engine::learn(uint64_t epoch, std::shared_ptr<const EpochOrder> order) {
+  parts_.inbox->post(Event{event::EpochKnown{epoch, std::move(order)}});
+}
+
+std::shared_ptr<Ticket> Engine::fetch(std::vector<uint64_t> samples, bool as_bytes) {
+  std::unique_lock lock(mutex_);
+  const uint64_t number = next_fetch_++;
+  auto ticket = std::make_shared<Ticket>(number, parts_.inbox);
+  if (samples.empty()) {
+    ticket->set(Fetched{});
+    return ticket;
+  }
+  tickets_[number] = ticket;
+  lock.unlock();
+  parts_.inbox->post(Event{event::Fetch{number, std::move(samples), as_bytes}});
+  return ticket;
 }
 
 EngineStats Engine::stats() const {
@@ -317,13 +346,31 @@ void Engine::handle(message::NeighbourRead& read) {
   end_read(read.request, read.copied == Copied::hit ? ReadEnd::ok : ReadEnd::missing);
 }
 
+void Engine::handle(message::Made& made) {
+  const auto found = making_.find(made.request);
+  if (found == making_.end()) return;  // cancelled
+  if (found->second.memory) arrived_[made.request] = std::move(found->second.memory);
+  making_.erase(found);
+  count_decoded(made.sample, made.took);
+  const bool ok = !made.error;
+  if (ok)
+    unmade_.erase(made.sample);
+  else
+    unmade_[made.sample] = std::move(*made.error);
+  tell(event::Made{made.request, ok});
+}
+
 void Engine::handle(message::Decoded& decoded) {
   const auto batch = open_.find(decoded.place.batch);
   if (batch == open_.end()) return;  // closed by a seek
-  if (decoded.apart) batch->second.apart[decoded.place.index] = std::move(*decoded.apart);
   if (decoded.error) batch->second.undecoded[decoded.place.index] = std::move(*decoded.error);
-  const double seconds = std::chrono::duration<double>(decoded.took).count();
-  const uint64_t size = parts_.plan->sizes()[decoded.sample];
+  if (!parts_.form || parts_.form->finish_decodes()) count_decoded(decoded.sample, decoded.took);
+  tell(event::Decoded{decoded.place, !decoded.error});
+}
+
+void Engine::count_decoded(uint64_t sample, std::chrono::nanoseconds took) {
+  const double seconds = std::chrono::duration<double>(took).count();
+  const uint64_t size = parts_.index->sample_size(sample);
   {
     std::lock_guard lock(mutex_);
     ++stats_.decoded_samples;
@@ -335,9 +382,7 @@ void Engine::handle(message::Decoded& decoded) {
     of_size.seconds += seconds;
   }
   if (parts_.trace)
-    parts_.trace->span("decode", "decode", Clock::now() - decoded.took, Clock::now(),
-                       decoded.sample);
-  tell(event::Decoded{decoded.place, !decoded.error});
+    parts_.trace->span("decode", "decode", Clock::now() - took, Clock::now(), sample);
 }
 
 void Engine::handle(Event& event) {
@@ -349,6 +394,10 @@ void Engine::handle(Event& event) {
     std::lock_guard lock(mutex_);
     dropped.swap(ready_);
     ++seeks_done_;
+  }
+  if (const auto* forgotten = std::get_if<event::ForgetFetch>(&event)) {
+    const std::lock_guard lock(mutex_);
+    tickets_.erase(forgotten->batch);
   }
   tell(event);
 }
@@ -374,29 +423,40 @@ void Engine::end_read(uint64_t request, ReadEnd end) {
     if (pending.origin.kind == Origin::Kind::source) {
       last_error_.erase(pending.sample);
       std::lock_guard lock(mutex_);
-      stats_.source_bytes += parts_.plan->sizes()[pending.sample];
+      stats_.source_bytes += parts_.index->sample_size(pending.sample);
       ++stats_.source_samples;
     } else if (from_tier) {
-      ahead_[pending.sample] = false;
+      ahead_.reset(pending.sample, 0);
+      if (others_.contains(pending.sample)) count_others(pending);
       if (lent_[pending.origin.number].from == From::disk) {
         std::lock_guard lock(mutex_);
         stats_.disk_bytes += parts_.plan->sizes()[pending.sample];
       }
     }
-    if (pending.place.batch == kNoBatch) {
-      arrived_[request] = std::move(pending.memory);
-    } else {
+    if (pending.place.batch != kNoBatch) {
       OpenBatch& batch = open_.at(pending.place.batch);
       batch.from[pending.place.index] = pending.from;
-      if (pending.memory) {  // a hedge that came first
+      if (pending.memory && !is_made(pending.origin)) {  // a hedge that came first
         batch.ranges[pending.place.index] = pending.memory->range(0);
         batch.spilled.push_back(std::move(pending.memory));
       }
     }
+    if (pending.memory) arrived_[request] = std::move(pending.memory);
   } else if (end == ReadEnd::deadline && !pending.memory) {
-    open_.at(pending.place.batch).tainted[pending.place.index] = true;
+    taint(pending.place);
   }
   tell(event::ReadEnded{request, end});
+}
+
+void Engine::count_others(const Pending& pending) {
+  const uint32_t tier = pending.origin.number;
+  const Owner owner = parts_.plan->placement().owner(pending.sample);
+  // It shall stay when whoever has put it is gone.
+  if (owner.rank == parts_.policy.rank && owner.tier == tier)
+    parts_.tiers[tier]->want(lent_[tier].borrower, key_of(pending.sample));
+  std::lock_guard lock(mutex_);
+  ++stats_.others_samples;
+  stats_.others_bytes += parts_.plan->sizes()[pending.sample];
 }
 
 bool Engine::lose_tier(uint32_t tier, const std::string& why) {

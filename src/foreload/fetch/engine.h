@@ -4,7 +4,9 @@
 // reads to the source and the tiers, keeps the memory of open batches, and hands finished batches
 // to one consumer, in order.
 //
-// next(), release() and seek() are for one consumer thread; stats() for any.
+// fetch() is random access beside them: any samples, at once, over the same paths.
+//
+// next(), release() and seek() are for one consumer thread; fetch() and stats() for any.
 #pragma once
 
 #include <array>
@@ -21,20 +23,26 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
 #include "foreload/base/result.h"
 #include "foreload/dataset/index.h"
-#include "foreload/decode/transform.h"
+#include "foreload/decode/form.h"
+#include "foreload/decode/sample_transform.h"
+#include "foreload/fetch/batch.h"
+#include "foreload/fetch/decoded_batch.h"
 #include "foreload/fetch/hands.h"
 #include "foreload/fetch/inbox.h"
 #include "foreload/fetch/peer_link.h"
+#include "foreload/fetch/ticket.h"
 #include "foreload/metrics/stage.h"
 #include "foreload/metrics/trace.h"
 #include "foreload/plan/plan.h"
 #include "foreload/policy/driver.h"
 #include "foreload/policy/policy.h"
+#include "foreload/policy/sample_states.h"
 #include "foreload/staging/staging.h"
 #include "foreload/stores/source.h"
 #include "foreload/tiers/memory_view.h"
@@ -42,41 +50,21 @@
 
 namespace foreload {
 
-// Where the bytes of a delivered sample came from; same_host: from the memory of another rank on
-// this host. A sample that was read ahead into a tier counts as coming from the source the first
-// time. staging: nothing was read for it; it is a copy of a sample in another place of an open
-// batch.
-enum class From : uint8_t { memory, disk, same_host, peer, source, staging };
-inline constexpr size_t kFroms = 6;
-
-// A finished batch. Whoever holds `memory` keeps the bytes. Where samples are decoded, `decoded`
-// holds them one after another, or `apart` does where their sizes differ, and `bytes` is empty.
-struct Batch {
-  uint64_t epoch = 0;
-  uint64_t first = 0;  // position of its first sample in the rank's list of the epoch
-  bool last_of_epoch = false;
-  std::vector<uint64_t> samples;  // whose bytes these are; a skipped sample shows its substitute
-  std::vector<uint64_t> skipped;
-  std::vector<std::span<const std::byte>> bytes;
-  std::span<std::byte> decoded;
-  OutputForm form;  // of each decoded sample
-  std::vector<Transform::Sample> apart;
-  std::vector<std::shared_ptr<const void>> memory;
-  std::array<uint64_t, kFroms> from_bytes{};
-  std::array<uint64_t, kFroms> from_samples{};
-};
-
 struct EngineParts {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const DatasetIndex> index;
   std::shared_ptr<Inbox> inbox;
   std::unique_ptr<Source> source;            // its answers go to the inbox
   std::vector<std::shared_ptr<Tier>> tiers;  // by number in the plan
+  bool lent_to_others = false;               // who may put what this engine needs
   std::vector<Tier::Wanted> keep;            // of what each tier found; none: everything
   std::shared_ptr<Staging> staging;
-  std::shared_ptr<Staging> decoded;            // memory of decoded batches; null: `staging`
-  std::shared_ptr<const Transform> transform;  // null: samples are delivered as bytes
+  std::shared_ptr<Staging> decoded;  // memory of decoded batches; null: `staging`
+  SampleTransform transform;         // none: samples are delivered as bytes
   uint64_t transform_seed = 0;
+  // In which samples are kept, and whose sizes the plan has; null: files as the source has them. If
+  // it is made, policy.made_from has the files' sizes.
+  std::shared_ptr<const Form> form;
   std::vector<Held> held;
   PolicySettings policy;            // `decode` and `decoded_bytes` follow from the transform
   std::shared_ptr<PeerLink> peers;  // null: this rank is alone
@@ -138,8 +126,12 @@ struct EngineStats {
   uint64_t decoded_samples = 0;
   double decode_seconds = 0;  // of all threads together
   std::array<DecodedSizes, kSizeClasses> decoded_sizes{};
-  std::vector<uint64_t> kept_bytes;     // of samples, by tier, now
-  uint64_t tier_overhead = 0;           // bytes of memory that finding them costs
+  std::vector<uint64_t> kept_bytes;  // of samples, by tier, now
+  uint64_t tier_overhead = 0;        // bytes of memory that finding them costs
+  uint64_t fetched_samples = 0;      // by fetch(), delivered
+  uint64_t fetched_bytes = 0;
+  uint64_t others_samples = 0;  // read from copies that other loaders of the cache have put
+  uint64_t others_bytes = 0;
   uint64_t skipped_samples = 0;         // of batches that next() gave
   std::vector<std::string> skipped;     // names of the first hundred
   std::vector<std::string> lost_tiers;  // and why
@@ -157,16 +149,20 @@ class Engine : private Driver {
   Engine& operator=(const Engine&) = delete;
 
   // The next batch, as soon as it is there. Fails with the error of a sample of that batch (and
-  // goes on failing until seek()), or with `cancelled` when `until` passes first. REQUIRES: there
-  // is a next batch.
+  // goes on failing until seek()), which is `corrupt` for a named part that is bad, or with
+  // `cancelled` when `until` passes first. REQUIRES: there is a next batch.
   Result<Batch> next(std::optional<SteadyTime> until = std::nullopt);
   // The consumer is done with the batch that next() gave last (its memory may live on).
   void release();
   // The next batch is the first one after `start` samples of `epoch`; see event::Seek.
   void seek(uint64_t epoch, uint64_t start);
-  // This rank's list of an epoch, where a sampler gives lists; see event::EpochKnown.
-  void give_list(uint64_t epoch, std::shared_ptr<const EpochOrder> list,
-                 std::shared_ptr<const std::vector<uint64_t>> batch_ends);
+  // The plan's order has grown by an epoch; see event::EpochKnown.
+  void learn(uint64_t epoch, std::shared_ptr<const EpochOrder> order);
+
+  // These samples, in this order, as soon as all are there or known not to come. `as_bytes`: even
+  // if batches are decoded; otherwise random steps draw as in the first epoch, each sample in the
+  // place of its number. REQUIRES: samples that there are, and files are kept if `as_bytes`.
+  std::shared_ptr<Ticket> fetch(std::vector<uint64_t> samples, bool as_bytes = false);
 
   EngineStats stats() const;
 
@@ -183,11 +179,10 @@ class Engine : private Driver {
     std::vector<From> from;
     std::vector<bool> tainted;  // an abandoned read may still write there
     std::vector<std::shared_ptr<Slot>> spilled;
-    std::shared_ptr<Slot> decoded;  // one range for all samples
-    // Samples given to hands and not decoded yet.
-    std::shared_ptr<std::atomic<uint32_t>> decoding = std::make_shared<std::atomic<uint32_t>>(0);
-    std::vector<Transform::Sample> apart;       // where sizes differ
+    std::shared_ptr<DecodedBatch> decoded;      // null: it is delivered as bytes, or has failed
     std::map<uint32_t, std::string> undecoded;  // why, by place
+    bool as_bytes = false;
+    std::map<uint32_t, Error> errors;  // of a fetch
 
     // What keeps the memory of a place.
     std::shared_ptr<const void> keeper_of(uint32_t index) const;
@@ -202,8 +197,13 @@ class Engine : private Driver {
     uint32_t parts = 0;
     uint32_t parts_left = 0;
     Fault fault = Fault::none;
-    std::shared_ptr<Slot> memory;  // of a read without a batch, or a hedge
+    std::shared_ptr<Slot> memory;  // of a read without a batch, a hedge, or what is yet to be made
     SteadyTime begin;
+  };
+  // What a hand makes into the form in which samples are kept.
+  struct MakingJob {
+    BatchPlace place;
+    std::shared_ptr<Slot> memory;  // for what has no batch
   };
 
   void loop();
@@ -217,6 +217,7 @@ class Engine : private Driver {
   void carry(action::OpenBatch& a) override;
   void carry(action::Read& a) override;
   void carry(action::Cancel& a) override;
+  void carry(action::Make& a) override;
   void carry(action::Decode& a) override;
   void carry(action::Place& a) override;
   void carry(action::Evict& a) override;
@@ -242,6 +243,7 @@ class Engine : private Driver {
   void handle(SourceAnswer& answer);
   void handle(message::TierAnswered& answered);
   void handle(message::NeighbourRead& read);
+  void handle(message::Made& made);
   void handle(message::Decoded& decoded);
   void handle(message::PeerMessage& message);
   void handle(message::PeerSent& sent);
@@ -275,14 +277,28 @@ class Engine : private Driver {
              std::shared_ptr<const void> keeper, Traffic traffic);
   void read_neighbour(const action::Read& a, std::span<std::byte> into,
                       std::shared_ptr<const void> keeper);
+  // The tier where somebody else has put the sample; nothing if the source is to be read.
+  std::optional<uint32_t> put_by_others(uint64_t sample);
   void read_source(const action::Read& a, Pending& pending, std::byte* into,
                    std::shared_ptr<const void> keeper);
   void end_read(uint64_t request, ReadEnd end);
+  void count_others(const Pending& pending);
   void count_peer_read(const Pending& pending, ReadEnd end);
+  void count_decoded(uint64_t sample, std::chrono::nanoseconds took);
   const char* track_of(Origin origin) const;
+  // An abandoned read, or a making, may go on writing there.
+  void taint(BatchPlace place);
+  // What a read brings is made into the form in which samples are kept before anybody has it.
+  bool is_made(Origin from) const {
+    return from.kind == Origin::Kind::source && parts_.form != nullptr;
+  }
   // Fresh memory for a place, because its own is too small or still written to.
   bool spill(OpenBatch& batch, uint32_t index, uint64_t size);
-  std::span<std::byte> decoded_place(OpenBatch& batch, uint32_t index) const;
+  void open_decoded(uint64_t number, OpenBatch& batch);
+  Batch finish(OpenBatch open) const;
+  // A batch cannot be delivered; of a fetch, a place.
+  void fail_place(BatchPlace place, Error error);
+  void answer_fetch(uint64_t number, OpenBatch open);
   void flush_reads();
   bool lose_tier(uint32_t tier, const std::string& why);
   std::string name_of_sample(uint64_t sample) const;
@@ -320,11 +336,14 @@ class Engine : private Driver {
   uint64_t next_serving_ = 1;
   std::unordered_map<uint64_t, PeerLink::Payload> pushes_;  // to peers
   std::map<PushKey, std::pair<std::span<const std::byte>, std::shared_ptr<const void>>>
-      pushed_;  // by peers, until they are answered
-  // Bytes that arrived in this round without a batch, until they are placed.
+      pushed_;                                      // by peers, until they are answered
+  std::unordered_map<uint64_t, MakingJob> making_;  // by request
+  // Bytes that arrived in this round and lie in no batch, until they are made or placed.
   std::unordered_map<uint64_t, std::shared_ptr<Slot>> arrived_;
-  std::vector<bool> ahead_;  // samples whose next tier read counts as source
+  SampleBits ahead_;                     // samples whose next tier read counts as source
+  std::unordered_set<uint64_t> others_;  // samples whose copies others have put
   std::unordered_map<uint64_t, std::string> last_error_;  // of samples being retried
+  std::unordered_map<uint64_t, std::string> unmade_;      // why, by sample
   struct NeighbourJob {
     std::vector<std::pair<uint32_t, std::shared_ptr<const MemoryView>>> neighbours;  // in turn
     uint64_t request;
@@ -346,9 +365,11 @@ class Engine : private Driver {
     Result<Batch> batch;
   };
   std::deque<Ready> ready_;
-  uint64_t seeks_ = 0;       // asked for
-  uint64_t seeks_done_ = 0;  // carried out by the loop
-  EngineStats stats_;        // updated by the loop after every round
+  uint64_t seeks_ = 0;                                 // asked for
+  uint64_t seeks_done_ = 0;                            // carried out by the loop
+  EngineStats stats_;                                  // updated by the loop after every round
+  std::map<uint64_t, std::weak_ptr<Ticket>> tickets_;  // of fetches, until they are answered
+  uint64_t next_fetch_ = kFetches;
 
   std::optional<uint64_t> taken_;  // the consumer's: the batch next() gave last
 

@@ -74,6 +74,16 @@ Hands::Load Hands::load() const {
   return {own_.running + peers_.running, copies_.size() + decodes_.size() + serves_.size()};
 }
 
+Hands::DecodeJob Hands::take_decode() {
+  auto first = decodes_.begin();
+  const auto fetch = decodes_.lower_bound({kFetches, 0});
+  if (fetch_is_next_ && fetch != decodes_.end() && is_fetch(fetch->first.batch)) first = fetch;
+  fetch_is_next_ = !is_fetch(first->first.batch);
+  DecodeJob job = std::move(first->second);
+  decodes_.erase(first);
+  return job;
+}
+
 void Hands::work() {
   Scratch scratch;
   warm_up(scratch);
@@ -91,8 +101,7 @@ void Hands::work() {
       job = std::move(jobs.front());
       jobs.pop_front();
     } else {
-      decode = std::move(decodes_.begin()->second);
-      decodes_.erase(decodes_.begin());
+      decode = take_decode();
     }
     Side& side = for_peers ? peers_ : own_;
     ++side.running;

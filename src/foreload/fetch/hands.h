@@ -2,7 +2,8 @@
 //
 // A few threads that copy, checksum and decode for the engine, so that its loop only decides.
 // Copies go before decoding, because what is decoded next arrives through them, and are started in
-// the order given; of what waits to be decoded, the earliest place comes first.
+// the order given; of what waits to be decoded, or made into the form in which it is kept, the
+// earliest place comes first, in turn with the earliest of a fetch, and what has no place last.
 //
 // What peers asked for is done beside that: while both wait, the time that threads spend on either
 // is measured and kept equal, so that neither starves the other; while one does not need the
@@ -59,15 +60,18 @@ class Hands {
     uint64_t running = 0;
   };
   void work();
+  // REQUIRES: something waits to be decoded.
+  DecodeJob take_decode();
   bool own_waits() const { return !copies_.empty() || !decodes_.empty(); }
   bool idle() const { return !own_waits() && serves_.empty(); }
   // A side that had nothing to do has not saved up time for that.
   static void catch_up(Side& side, const Side& other, bool waits);
 
   const Now now_;
-  mutable std::mutex mutex_;  // guards the next seven
+  mutable std::mutex mutex_;  // guards the next eight
   std::deque<Job> copies_;
-  std::map<BatchPlace, DecodeJob> decodes_;
+  std::multimap<BatchPlace, DecodeJob> decodes_;  // a place may have one that nobody wants, too
+  bool fetch_is_next_ = true;                     // of those
   std::deque<Job> serves_;
   Side own_;
   Side peers_;

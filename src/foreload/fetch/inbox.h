@@ -16,7 +16,6 @@
 #include <variant>
 #include <vector>
 
-#include "foreload/decode/transform.h"
 #include "foreload/peers/wire.h"
 #include "foreload/policy/policy.h"
 #include "foreload/stores/source.h"
@@ -36,12 +35,19 @@ struct NeighbourRead {
   Copied copied;
   uint32_t neighbour;
 };
-// A sample was decoded; `apart` holds it where its size is its own. `error`: why it could not be.
+// What was read from the source was made into the form in which samples are kept. `error`: why it
+// could not be.
+struct Made {
+  uint64_t request;
+  uint64_t sample;
+  std::optional<std::string> error;
+  std::chrono::nanoseconds took;
+};
+// A sample was decoded to its place. `error`: why it could not be.
 struct Decoded {
   BatchPlace place;
   uint64_t sample;
   std::optional<std::string> error;
-  std::optional<Transform::Sample> apart;
   std::chrono::nanoseconds took;
 };
 // From a peer; `bytes` of `keeper` are its payload. Not `intact`: they are not what was sent.
@@ -60,8 +66,8 @@ struct Stop {};
 }  // namespace message
 
 using Message =
-    std::variant<SourceAnswer, message::TierAnswered, message::NeighbourRead, message::Decoded,
-                 message::PeerMessage, message::PeerSent, Event, message::Stop>;
+    std::variant<SourceAnswer, message::TierAnswered, message::NeighbourRead, message::Made,
+                 message::Decoded, message::PeerMessage, message::PeerSent, Event, message::Stop>;
 
 class Inbox {
  public:

@@ -2,10 +2,7 @@
 #include "foreload/formats/file_list.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,18 +27,10 @@ Result<std::string> text_of(const fs::path& list) {
     FORELOAD_TRY(std::optional<std::string> text, store->first_bytes(SIZE_MAX));
     return std::move(text).value_or("");
   }
-  const auto cannot_read = [&list](int error) {
+  std::string text;
+  if (const int error = read_file(list, text))
     return fail(ErrorKind::unreadable, fmt::format("cannot read file list {}: {}; check the path",
                                                    list.native(), system_message(error)));
-  };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(list.c_str(), "re"),
-                                                           &std::fclose);
-  if (in == nullptr) return cannot_read(errno);
-  std::string text;
-  std::array<char, 65536> part;
-  while (const size_t got = std::fread(part.data(), 1, part.size(), in.get()))
-    text.append(part.data(), got);
-  if (std::ferror(in.get()) != 0) return cannot_read(errno);
   return text;
 }
 
@@ -209,12 +198,19 @@ Result<FileList> file_list_of(const std::vector<std::string>& paths) {
 }
 
 Result<FileList> file_list_of(const std::vector<std::string>& paths,
-                              std::vector<std::vector<FileRange>> samples) {
+                              std::vector<std::vector<FileRange>> samples,
+                              std::vector<std::string> part_names) {
   FORELOAD_TRY(FileList files, file_list_of(paths));
   if (samples.empty()) return files;
   Digester digester;
   digester.add(files.checksum);
+  for (const std::string& name : part_names) digester.add(std::string_view(name));
   for (size_t number = 0; number < samples.size(); ++number) {
+    if (!part_names.empty() && samples[number].size() != part_names.size())
+      return fail(ErrorKind::invalid,
+                  fmt::format("cannot use sample {}: it has {} parts, and {} names are given; name "
+                              "each part",
+                              number, samples[number].size(), part_names.size()));
     digester.add(samples[number].size());
     for (const FileRange& range : samples[number]) {
       if (range.file >= paths.size())
@@ -227,6 +223,7 @@ Result<FileList> file_list_of(const std::vector<std::string>& paths,
   }
   files.checksum = digester.digest().low;
   files.samples = std::move(samples);
+  files.part_names = std::move(part_names);
   return files;
 }
 

@@ -42,6 +42,7 @@ struct FileList {
   uint64_t checksum = 0;            // of the text, or of all paths and ranges
   // What each sample is made of; empty: each file is one.
   std::vector<std::vector<FileRange>> samples;
+  std::vector<std::string> part_names;  // of the ranges of every sample; empty: their numbers
 };
 
 // Reads the list and none of the files it names. Fails with `unreadable` if it cannot be read, with
@@ -53,9 +54,11 @@ Result<FileList> read_file_list(const std::filesystem::path& list);
 // are 0. Fails with `invalid` and the number of the file if a path makes no sense or there is none.
 Result<FileList> file_list_of(const std::vector<std::string>& paths);
 // The same for samples that are made of ranges of these files; `samples` empty: each file is one.
-// Also fails with `invalid` for a range of a file that is not in the list.
+// Also fails with `invalid` for a range of a file that is not in the list, and for a sample that
+// has not as many ranges as there are names, if there are any.
 Result<FileList> file_list_of(const std::vector<std::string>& paths,
-                              std::vector<std::vector<FileRange>> samples);
+                              std::vector<std::vector<FileRange>> samples,
+                              std::vector<std::string> part_names = {});
 
 // The files of the list with their sizes and versions; no classes. Of the options, extensions do
 // not matter. Fails as read_file_list() does, with `unreadable` and the line for a file that cannot

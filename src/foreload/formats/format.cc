@@ -2,7 +2,6 @@
 #include "foreload/formats/format.h"
 
 #include <algorithm>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -10,8 +9,10 @@
 
 #include "foreload/base/text.h"
 #include "foreload/dataset/index_format.h"
+#include "foreload/formats/index_catalog.h"
 #include "foreload/formats/unsupported.h"
 #include "foreload/formats/zip.h"
+#include "foreload/stores/object_reader.h"
 #include "foreload/stores/store.h"
 
 namespace foreload {
@@ -46,15 +47,16 @@ std::string outside(const FileRange& range, const StoredObject& file) {
                      file.size);
 }
 
-// Samples that are made of ranges of the files.
+// Samples that are made of ranges of the files. Without names, several are called by their numbers.
 Result<DatasetIndex> index_of(const Listing& listing, const std::string& store,
-                              const std::vector<std::vector<FileRange>>& samples) {
+                              const std::vector<std::vector<FileRange>>& samples,
+                              std::vector<std::string> names) {
   IndexBuilder builder;
   builder.set_store(store);
   for (const StoredObject& file : listing.files)
     FORELOAD_CHECK(builder.add_object(file.name, file.size, file.version));
   std::vector<Part> parts;
-  std::vector<std::string> names;
+  const bool named = !names.empty();
   for (size_t sample = 0; sample < samples.size(); ++sample) {
     const std::vector<FileRange>& ranges = samples[sample];
     while (names.size() < ranges.size()) names.push_back(std::to_string(names.size()));
@@ -72,7 +74,7 @@ Result<DatasetIndex> index_of(const Listing& listing, const std::string& store,
                        to_the_end ? file.size - range.offset : range.length,
                        {}});
     }
-    if (parts.size() > 1)
+    if (named || parts.size() > 1)
       for (size_t i = 0; i < parts.size(); ++i) parts[i].name = names[i];
     FORELOAD_CHECK(builder.add_sample(parts, 0));
   }
@@ -95,11 +97,9 @@ std::string_view path_of(const std::string& uri) {
 Result<FoundDataset> find_folder(const GivenDataset&, std::shared_ptr<const Store> store,
                                  const ListingOptions& options) {
   const std::string uri = store->uri();
-  std::set<std::string> sorted;
-  for (const std::string& extension : options.extensions) sorted.insert(lower_case(extension));
   Digester digester;
   digester.add(path_of(uri)).add(std::string_view("folder"));
-  for (const std::string& extension : sorted) digester.add(std::string_view(extension));
+  add_extensions(options.extensions, digester);
   return FoundDataset{store, digester.digest(), [store, uri, options]() -> Result<DatasetIndex> {
                         FORELOAD_TRY(const Listing listing, list_folder(*store, options));
                         return index_of(listing, uri);
@@ -114,8 +114,8 @@ Result<FoundDataset> found_list(FileList list, std::string_view path,
   return FoundDataset{store, digester.digest(),
                       [store, list = std::move(list), options]() mutable -> Result<DatasetIndex> {
                         FORELOAD_TRY(const Listing listing, list_files(list, options));
-                        return list.samples.empty() ? index_of(listing, store->uri())
-                                                    : index_of(listing, store->uri(), list.samples);
+                        if (list.samples.empty()) return index_of(listing, store->uri());
+                        return index_of(listing, store->uri(), list.samples, list.part_names);
                       }};
 }
 
@@ -129,7 +129,7 @@ Result<FoundDataset> find_list(const GivenDataset&, std::shared_ptr<const Store>
 
 Result<FoundDataset> find_files(const GivenDataset& given, std::shared_ptr<const Store>,
                                 const ListingOptions& options) {
-  FORELOAD_TRY(FileList list, file_list_of(given.files, given.ranges));
+  FORELOAD_TRY(FileList list, file_list_of(given.files, given.ranges, given.part_names));
   return found_list(std::move(list), "", options);
 }
 
@@ -202,6 +202,25 @@ Result<DatasetIndex> open_dataset(const GivenDataset& given, const ListingOption
   FORELOAD_TRY(std::shared_ptr<const Store> store, open_store(given.uri));
   FORELOAD_TRY(const FoundDataset found, row->find(given, std::move(store), options));
   return found.index();
+}
+
+Result<std::string> read_sample(const std::shared_ptr<const DatasetIndex>& index, uint64_t sample,
+                                const std::string& store) {
+  std::vector<Extent> extents;
+  for (size_t i = 0; i < index->part_count(sample); ++i) {
+    const Part part = index->part(sample, i);
+    if (part.length == kUnknownSize)
+      return fail(ErrorKind::invalid,
+                  fmt::format("the size of sample {} ({}) is not known: list the data set again",
+                              sample, index->sample_name(sample)));
+    extents.push_back({part.object, part.offset, part.length});
+  }
+  FORELOAD_TRY(const std::unique_ptr<Store> opened, open_store(store));
+  FORELOAD_TRY(const std::vector<std::string> parts,
+               read_extents(*opened, std::make_shared<IndexCatalog>(index), extents));
+  std::string bytes;
+  for (const std::string& part : parts) bytes += part;
+  return bytes;
 }
 
 bool holds_samples(const fs::path& folder, const std::vector<std::string>& extensions) {

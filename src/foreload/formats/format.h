@@ -25,6 +25,7 @@ struct GivenDataset {
   std::string uri;
   std::vector<std::string> files = {};              // instead of a URI
   std::vector<std::vector<FileRange>> ranges = {};  // of them; see file_list_of()
+  std::vector<std::string> part_names = {};
 };
 
 // A data set whose samples nobody has looked at yet.
@@ -57,6 +58,11 @@ Result<FoundDataset> find_dataset(const GivenDataset& given, const ListingOption
 // and FoundDataset::index() do.
 Result<DatasetIndex> open_dataset(const GivenDataset& given, const ListingOptions& options,
                                   std::string_view format = {});
+
+// The bytes of a sample, all its parts one behind another, read while the caller waits. `store`: as
+// open_store() takes it. Fails as read_extents() does. REQUIRES: sample < index->samples().
+Result<std::string> read_sample(const std::shared_ptr<const DatasetIndex>& index, uint64_t sample,
+                                const std::string& store);
 
 // Whether samples are soon found below a folder.
 bool holds_samples(const std::filesystem::path& folder, const std::vector<std::string>& extensions);

@@ -2,6 +2,7 @@
 #include "foreload/formats/listing.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -129,6 +130,12 @@ tl::unexpected<Error> Classes::no_samples(size_t beside) const {
 }
 
 }  // namespace
+
+void add_extensions(const std::vector<std::string>& extensions, Digester& identity) {
+  std::set<std::string> sorted;
+  for (const std::string& extension : extensions) sorted.insert(lower_case(extension));
+  for (const std::string& extension : sorted) identity.add(std::string_view(extension));
+}
 
 const std::vector<std::string>& image_extensions() {
   static const std::vector<std::string> extensions{".jpg", ".jpeg", ".png",  ".ppm", ".bmp",

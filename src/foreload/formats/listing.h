@@ -13,12 +13,15 @@
 #include <string>
 #include <vector>
 
+#include "foreload/base/hash.h"
 #include "foreload/stores/store.h"
 
 namespace foreload {
 
 // ImageFolder's extensions, compared without regard to case.
 const std::vector<std::string>& image_extensions();
+// To the identity of a data set: order, case and repetition do not count.
+void add_extensions(const std::vector<std::string>& extensions, Digester& identity);
 
 struct ListingOptions {
   // With the dot, in any case: ".jpg". Empty: every file counts.

@@ -2,6 +2,7 @@
 #include "foreload/formats/saved_index.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <optional>
 #include <system_error>
@@ -35,15 +36,8 @@ double age_of(const fs::path& file) {
 }  // namespace
 
 std::string_view name_of(ListingFrom from) {
-  switch (from) {
-    case ListingFrom::folder:
-      return "listed";
-    case ListingFrom::cache:
-      return "cache";
-    case ListingFrom::file:
-      return "file";
-  }
-  return "";
+  constexpr std::array<std::string_view, 3> kNames{"listed", "cache", "file"};
+  return kNames[static_cast<size_t>(from)];
 }
 
 std::string ListingStart::text() const {

@@ -2,8 +2,6 @@
 #include "foreload/formats/unsupported.h"
 
 #include <algorithm>
-#include <array>
-#include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -11,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/bytes.h"
+#include "foreload/base/files.h"
 #include "foreload/base/text.h"
 
 namespace foreload {
@@ -30,6 +29,12 @@ struct Kind {
 
 using namespace std::string_view_literals;
 
+constexpr std::string_view kOwnFiles =
+    "write each sample to a file of its own and give the folder, or keep torch's DataLoader";
+constexpr std::string_view kOwnFilesOrLmdb =
+    "write each sample to a file of its own and give the folder, or keep torch's DataLoader with "
+    "lmdb";
+
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> table{
       {"a tar archive",
@@ -38,16 +43,8 @@ const std::vector<Kind>& kinds() {
        {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2"},
        257,
        "ustar"},
-      {"a numpy archive",
-       "numpy archives",
-       "write each sample to a file of its own and give the "
-       "folder, or keep torch's DataLoader",
-       {".npz"}},
-      {"a file of torch",
-       "files of torch",
-       "write each sample to a file of its own and give the "
-       "folder, or keep torch's DataLoader",
-       {".pt", ".pth", ".ckpt", ".safetensors"}},
+      {"a numpy archive", "numpy archives", kOwnFiles, {".npz"}},
+      {"a file of torch", "files of torch", kOwnFiles, {".pt", ".pth", ".ckpt", ".safetensors"}},
       {"a zip archive",
        "zip archives",
        "give one of them by itself, or unpack them all (unzip {} -d DIR) and give the folder",
@@ -59,20 +56,8 @@ const std::vector<Kind>& kinds() {
        {".h5", ".hdf5", ".he5"},
        0,
        "\x89HDF\r\n\x1a\n"},
-      {"a Parquet file",
-       "Parquet files",
-       "write each sample to a file of its own and give the "
-       "folder, or keep torch's DataLoader",
-       {".parquet"},
-       0,
-       "PAR1"},
-      {"an Arrow file",
-       "Arrow files",
-       "write each sample to a file of its own and give the "
-       "folder, or keep torch's DataLoader",
-       {".arrow", ".feather"},
-       0,
-       "ARROW1"},
+      {"a Parquet file", "Parquet files", kOwnFiles, {".parquet"}, 0, "PAR1"},
+      {"an Arrow file", "Arrow files", kOwnFiles, {".arrow", ".feather"}, 0, "ARROW1"},
       {"a TFRecord file",
        "TFRecord files",
        "write each sample to a file of its own and give the "
@@ -89,8 +74,7 @@ const std::vector<Kind>& kinds() {
        {".beton"}},
       {"an LMDB database",
        "LMDB databases",
-       "write each sample to a file of its own and give the "
-       "folder, or keep torch's DataLoader with lmdb",
+       kOwnFilesOrLmdb,
        {".mdb", ".lmdb"},
        16,
        "\xDE\xC0\xEF\xBE"sv},
@@ -108,11 +92,7 @@ const std::vector<Kind>& kinds() {
        {".sqlite", ".sqlite3"},
        0,
        "SQLite format 3"},
-      {"a pickle",
-       "pickles",
-       "write each sample to a file of its own and give the folder, or keep "
-       "torch's DataLoader",
-       {".pkl", ".pickle"}},
+      {"a pickle", "pickles", kOwnFiles, {".pkl", ".pickle"}},
       {"a JPEG image", "", "give the folder that it is in", {}, 0, "\xFF\xD8\xFF"},
       {"a PNG image", "", "give the folder that it is in", {}, 0, "\x89PNG"},
       {"a gzip file", "gzip files", "unpack it, and give the folder", {}, 0, "\x1F\x8B"},
@@ -131,30 +111,6 @@ const Kind& table_of_values() {
   return kind;
 }
 
-const Kind& mds_folder() {
-  static const Kind kind{"a folder of MosaicML Streaming (MDS)",
-                         "",
-                         "give the files it was made from, or keep "
-                         "StreamingDataset with torch's DataLoader",
-                         {}};
-  return kind;
-}
-const Kind& litdata_folder() {
-  static const Kind kind{"a folder of LitData",
-                         "",
-                         "give the files it was made from, or keep "
-                         "LitData's StreamingDataLoader",
-                         {}};
-  return kind;
-}
-const Kind& lmdb_folder() {
-  static const Kind kind{"an LMDB database",
-                         "",
-                         "write each sample to a file of its own and give "
-                         "the folder, or keep torch's DataLoader with lmdb",
-                         {}};
-  return kind;
-}
 bool ends_as(const Kind& kind, std::string_view lower) {
   return std::any_of(kind.endings.begin(), kind.endings.end(), [lower](std::string_view ending) {
     // Shards of TFRecord are called train.tfrecord-00000-of-01024.
@@ -170,10 +126,8 @@ std::string message(const Kind& kind, const fs::path& path) {
 }
 
 std::string start_of(const fs::path& file, size_t most) {
-  std::ifstream in(file, std::ios::binary);
-  std::string bytes(most, '\0');
-  in.read(bytes.data(), static_cast<std::streamsize>(most));
-  bytes.resize(static_cast<size_t>(in.gcount()));
+  std::string bytes;
+  (void)read_file(file, bytes, most);
   return bytes;
 }
 
@@ -183,13 +137,26 @@ bool holds_values(const std::string& start) {
   return line.starts_with('{') || line.starts_with('[') || line.find(',') != std::string::npos;
 }
 
-const Kind* kind_of_folder(const fs::path& folder) {
+// Why a folder with such files in it is no data set; empty if nothing is known about it.
+std::string why_not_folder(const fs::path& folder) {
   std::error_code error;
-  if (fs::exists(folder / "data.mdb", error)) return &lmdb_folder();
+  if (fs::exists(folder / "data.mdb", error))
+    return message({"an LMDB database", "", kOwnFilesOrLmdb, {}}, folder);
   const std::string index = start_of(folder / "index.json", 1 << 16);
-  if (index.find("\"shards\"") != std::string::npos) return &mds_folder();
-  if (index.find("\"chunks\"") != std::string::npos) return &litdata_folder();
-  return nullptr;
+  if (index.find("\"shards\"") != std::string::npos)
+    return message({"a folder of MosaicML Streaming (MDS)",
+                    "",
+                    "give the files it was made from, or keep StreamingDataset with torch's "
+                    "DataLoader",
+                    {}},
+                   folder);
+  if (index.find("\"chunks\"") != std::string::npos)
+    return message({"a folder of LitData",
+                    "",
+                    "give the files it was made from, or keep LitData's StreamingDataLoader",
+                    {}},
+                   folder);
+  return "";
 }
 
 std::vector<std::pair<std::string, uint64_t>> by_count(const Endings& endings) {
@@ -237,7 +204,7 @@ std::string why_not_dataset(const fs::path& folder, const Endings& endings) {
   if (endings.empty())
     return fmt::format("cannot use folder {}: there is no file in it; check the path",
                        folder.native());
-  if (const Kind* kind = kind_of_folder(folder)) return message(*kind, folder);
+  if (std::string why = why_not_folder(folder); !why.empty()) return why;
   const auto [ending, count] = by_count(endings).front();
   for (const Kind& kind : kinds()) {
     if (kind.several.empty() || !ends_as(kind, ending)) continue;

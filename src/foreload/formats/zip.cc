@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -11,7 +10,6 @@
 
 #include "foreload/base/text.h"
 #include "foreload/formats/zip_directory.h"
-#include "foreload/stores/object_reader.h"
 
 namespace foreload {
 namespace {
@@ -46,10 +44,8 @@ std::vector<StoredFolder> folders_of_zip(const std::vector<ZipMember>& members) 
 Result<DatasetIndex> index_of_zip(const ObjectReader& archive, const std::string& where,
                                   const std::string& store, const ListingOptions& options) {
   const StoredObject& object = archive.object();
-  const ReadZip read = [&archive](const std::vector<ZipRange>& ranges) {
-    std::vector<ObjectReader::Range> wanted;
-    for (const ZipRange& range : ranges) wanted.push_back({range.offset, range.length});
-    return archive.read(wanted);
+  const auto read = [&archive](const std::vector<ZipRange>& ranges) {
+    return archive.read(ranges);
   };
   FORELOAD_TRY(const std::vector<ZipMember> members, read_zip(where, object.size, read));
   FORELOAD_TRY(const Listing listing, sort_by_class(where, folders_of_zip(members), options));
@@ -85,12 +81,10 @@ Result<FoundDataset> find_zip(const GivenDataset&, std::shared_ptr<const Store> 
                open_store(uri.substr(0, std::max<size_t>(slash, uri.find("://") + 4))));
   FORELOAD_TRY(const ObjectReader archive,
                ObjectReader::open(folder, uri.substr(slash + 1), options.call()));
-  std::set<std::string> extensions;
-  for (const std::string& extension : options.extensions) extensions.insert(lower_case(extension));
   Digester digester;
   digester.add(std::string_view(uri)).add(std::string_view("zip"));
   digester.add(archive.object().size).add(archive.object().version);
-  for (const std::string& extension : extensions) digester.add(std::string_view(extension));
+  add_extensions(options.extensions, digester);
   return FoundDataset{folder, digester.digest(), [archive, where, folder, options] {
                         return index_of_zip(archive, where, folder->uri(), options);
                       }};

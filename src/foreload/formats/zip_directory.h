@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "foreload/base/result.h"
+#include "foreload/stores/object_reader.h"
 
 namespace foreload {
 
@@ -22,10 +23,7 @@ struct ZipMember {
   uint64_t length = 0;
 };
 
-struct ZipRange {
-  uint64_t offset = 0;
-  uint64_t length = 0;
-};
+using ZipRange = ObjectReader::Range;
 using ReadZip = std::function<Result<std::vector<std::string>>(const std::vector<ZipRange>&)>;
 // The members of an archive of so many bytes, in the order of its directory. Reads the directory,
 // and the header of each member. Fails with `invalid` if it is damaged or of a kind that is not

@@ -38,6 +38,8 @@ EpochFigures lasting_figures(const LoaderSettings& settings, const EngineParts& 
   figures.cpus = available_cpus();
   figures.decode_threads = parts.transform ? parts.hands->threads() : 0;
   figures.data_bytes = plan.sizes().total();
+  if (parts.policy.made_from) figures.made_from_bytes = parts.policy.made_from->total();
+  figures.kept_decoded = parts.form && !parts.form->finish_decodes();
   const Capacities& capacities = plan.capacities();
   uint64_t in_memory = 0;
   if (settings.join) {
@@ -56,9 +58,10 @@ EpochFigures lasting_figures(const LoaderSettings& settings, const EngineParts& 
   figures.memory_bytes = settings.memory * local;
   figures.memory_left = left_of(memory_limit, {settings.memory * local, settings.staging * local,
                                                parts.index->bytes() * local});
-  if (!settings.given_lists)
-    figures.epoch_samples =
-        Sharding{parts.index->samples(), plan.job().ranks, plan.job().pad, 0}.per_rank();
+  if (plan.order().shared()) {
+    const uint64_t entries = plan.order().shape(plan.job().first_epoch).entries;
+    figures.epoch_samples = plan.dealt(entries, 0).per_rank();
+  }
   return figures;
 }
 

@@ -70,6 +70,7 @@ Result<std::vector<RankFacts>> collect_facts(const JoinSettings& join, uint32_t 
   const Json told{{"foreload", version()},
                   {"wire", kWireVersion},
                   {"fingerprint", {own.fingerprint.high, own.fingerprint.low}},
+                  {"form", own.form},
                   {"tiers", own.tiers},
                   {"host", join.host},
                   {"transport", join.transport}};
@@ -83,7 +84,7 @@ Result<std::vector<RankFacts>> collect_facts(const JoinSettings& join, uint32_t 
     const Json json = Json::parse(text.substr(0, end), nullptr, false);
     FORELOAD_CHECK(check_version(json, other, rank));
     if (!are_numbers(json, "fingerprint") || json["fingerprint"].size() != 2 ||
-        !are_numbers(json, "tiers"))
+        !are_numbers(json, "tiers") || !json.contains("form") || !json["form"].is_number_unsigned())
       return nonsense(other);
     facts[other].fingerprint = {json["fingerprint"][0].get<uint64_t>(),
                                 json["fingerprint"][1].get<uint64_t>()};
@@ -92,6 +93,12 @@ Result<std::vector<RankFacts>> collect_facts(const JoinSettings& join, uint32_t 
       return fail(ErrorKind::invalid,
                   fmt::format("rank {} sees another data set than rank {}: give all ranks the same "
                               "one, and list it again (revalidate) if it has changed",
+                              other, rank));
+    facts[other].form = json["form"].get<FormId>();
+    if (facts[other].form != own.form)
+      return fail(ErrorKind::invalid,
+                  fmt::format("rank {} keeps samples in another form than rank {}: give all ranks "
+                              "the same form and transform, and the same versions of what decodes",
                               other, rank));
     FORELOAD_CHECK(check_way(join, json, other, rank));
     if (!read_held_text(text.substr(std::min(end + 1, text.size())), other,

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "foreload/base/form_id.h"
 #include "foreload/base/hash.h"
 #include "foreload/base/result.h"
 #include "foreload/peers/rendezvous.h"
@@ -34,14 +35,15 @@ struct JoinSettings {
 
 struct RankFacts {
   Digest fingerprint;           // of the data set
+  FormId form = kEncoded;       // in which its samples are kept
   std::vector<uint64_t> tiers;  // bytes of payload, fastest first
   std::vector<Held> held;       // by this rank; ascending by sample
 };
 
 // Gives the own facts and collects those of all ranks. Fails with `cancelled` when the time is over
 // (the message names the ranks that are missing), `invalid` if a rank sees another data set (it is
-// named), runs another version, or cannot be reached, `corrupt` if what a rank gave makes no sense.
-// `samples` are those of the data set.
+// named), keeps it in another form, runs another version, or cannot be reached, `corrupt` if what a
+// rank gave makes no sense. `samples` are those of the data set.
 Result<std::vector<RankFacts>> exchange_facts(const JoinSettings& join, uint32_t rank,
                                               uint32_t ranks, uint64_t samples,
                                               const RankFacts& own);

@@ -9,6 +9,7 @@
 #include "foreload/loader/counters.h"
 #include "foreload/loader/figures.h"
 #include "foreload/loader/opening.h"
+#include "foreload/plan/given_order.h"
 
 namespace foreload {
 namespace {
@@ -26,16 +27,18 @@ double seconds_between(SteadyTime begin, SteadyTime end) {
 
 Result<std::unique_ptr<Loader>> Loader::open(LoaderSettings settings) {
   std::unique_ptr<Loader> loader(new Loader);
-  loader->given_lists_ = settings.given_lists;
   loader->epoch_ = settings.first_epoch;
   loader->resumed_epoch_ = settings.first_epoch;
   loader->resumed_start_ = settings.start;
   FORELOAD_TRY(OpenedRank opened, open_rank(std::move(settings)));
   loader->endless_ = opened.parts.policy.endless;
+  loader->keeps_files_ = !opened.parts.form;
   loader->index_ = opened.parts.index;
   loader->plan_ = opened.parts.plan;
+  loader->loan_ = std::move(opened.loan);
   loader->shared_ = std::move(opened.shared);
   loader->stats_ = std::move(opened.stats);
+  if (GivenOrder* given = loader->plan_->given()) given->seek(loader->epoch_);
   loader->engine_ = std::make_unique<Engine>(std::move(opened.parts));
   return loader;
 }
@@ -46,13 +49,10 @@ Loader::~Loader() {
 }
 
 uint64_t Loader::batches_in(uint64_t epoch) const {
-  if (given_lists_) {
-    const auto given = given_batches_.find(epoch);
-    return given == given_batches_.end() ? 0 : given->second;
-  }
-  const Sharding sharding{index_->samples(), plan_->job().ranks, plan_->job().pad,
-                          epoch == resumed_epoch_ ? resumed_start_ : 0};
-  return plan_->job().batching.batches(sharding.per_rank());
+  const EpochShape shape = plan_->order().shape(epoch);
+  if (shape.batches) return *shape.batches;
+  const uint64_t start = epoch == resumed_epoch_ ? resumed_start_ : 0;
+  return plan_->job().batching.batches(plan_->dealt(shape.entries, start).per_rank());
 }
 
 Result<std::optional<Batch>> Loader::next(std::optional<SteadyTime> until) {
@@ -77,8 +77,8 @@ Result<std::optional<Batch>> Loader::next(std::optional<SteadyTime> until) {
     }
   }
   if (given_ >= batches_in(epoch_)) {
-    given_batches_.erase(epoch_);
     ++epoch_;
+    if (GivenOrder* given = plan_->given()) given->drop_before(epoch_);
     given_ = 0;
     waiting_since_.reset();
     return std::nullopt;
@@ -137,32 +137,26 @@ void Loader::count(const Batch& batch, SteadyTime asked, SteadyTime received) {
 }
 
 Result<void> Loader::give_list(std::vector<uint64_t> samples, std::vector<uint64_t> batch_ends) {
-  assert(given_lists_);
-  uint64_t before = 0;
-  for (const uint64_t end : batch_ends) {
-    if (end < before)
-      return fail(ErrorKind::invalid, "the ends of batches must grow from batch to batch");
-    before = end;
-  }
-  if (!batch_ends.empty() && before != samples.size())
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("the last batch ends at {}, but {} samples are given", before, samples.size()));
-  const uint64_t epoch = given_batches_.empty() ? epoch_ : given_batches_.rbegin()->first + 1;
-  const uint64_t batches =
-      batch_ends.empty() ? plan_->job().batching.batches(samples.size()) : batch_ends.size();
-  FORELOAD_TRY(const auto order, make_given_order(index_->samples(), {std::move(samples)}));
-  FORELOAD_TRY(auto list, order->epoch(0));
-  given_batches_[epoch] = batches;
-  engine_->give_list(epoch, std::move(list),
-                     batch_ends.empty()
-                         ? nullptr
-                         : std::make_shared<const std::vector<uint64_t>>(std::move(batch_ends)));
+  assert(plan_->given() != nullptr);
+  FORELOAD_TRY(auto given, plan_->given()->give(std::move(samples), std::move(batch_ends)));
+  engine_->learn(given.epoch, std::move(given.list));
   return {};
 }
 
+Result<std::shared_ptr<Ticket>> Loader::fetch(std::vector<uint64_t> samples, bool as_bytes) {
+  for (const uint64_t sample : samples)
+    if (sample >= index_->samples())
+      return fail(ErrorKind::invalid, fmt::format("there is no sample {}: the data set has {}",
+                                                  sample, index_->samples()));
+  if (as_bytes && !keeps_files_)
+    return fail(ErrorKind::invalid,
+                "cannot give the bytes of files: this loader keeps what was made of them; open it "
+                "with form 'encoded'");
+  return engine_->fetch(std::move(samples), as_bytes);
+}
+
 void Loader::seek(uint64_t epoch, uint64_t start) {
-  given_batches_.clear();
+  if (GivenOrder* given = plan_->given()) given->seek(epoch);
   engine_->seek(epoch, start);
   epoch_ = epoch;
   resumed_epoch_ = epoch;

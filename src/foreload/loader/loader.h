@@ -4,7 +4,7 @@
 // batches in order, as bytes or decoded. This is the public C++ API; examples/cpp/read.cc shows its
 // use.
 //
-// For one thread, except stats().
+// For one thread, except fetch() and stats().
 #pragma once
 
 #include <chrono>
@@ -20,6 +20,7 @@
 
 #include "foreload/base/progress.h"
 #include "foreload/base/result.h"
+#include "foreload/cache/cache.h"
 #include "foreload/fetch/engine.h"
 #include "foreload/formats/file_list.h"
 #include "foreload/formats/saved_index.h"
@@ -31,18 +32,9 @@
 #include "foreload/metrics/trace.h"
 #include "foreload/plan/plan.h"
 #include "foreload/stores/store.h"
-#include "foreload/tiers/disk.h"
 #include "foreload/verdict/verdict.h"
 
 namespace foreload {
-
-struct DiskBudget {
-  std::filesystem::path folder;
-  uint64_t bytes = 0;
-  std::string why = {};  // it is so large, where not the user said so; see automatic_disk()
-
-  bool operator==(const DiskBudget&) const = default;
-};
 
 struct LoaderSettings {
   std::filesystem::path dataset;        // a path or URI of any format (formats/format.h)
@@ -51,6 +43,7 @@ struct LoaderSettings {
   // file is one); see file_list_of().
   std::vector<std::string> files;
   std::vector<std::vector<FileRange>> ranges;
+  std::vector<std::string> part_names;  // of each sample's ranges; none: their numbers
   // The listing: loaded if it is there, otherwise written. Empty: in the first disk's folder, if
   // there is one.
   std::filesystem::path index;
@@ -68,7 +61,7 @@ struct LoaderSettings {
   // Name of this host, so that ranks on one host can count as ranks on several; empty: see
   // find_neighbours(). Ranks on the same host read each other's memory in place.
   std::string host;
-  OrderKind order = OrderKind::torch;
+  OrderSettings order;  // "given": lists come from give_list(), epoch by epoch
   uint64_t seed = 0;
   Pad pad = Pad::repeat;
   std::optional<uint64_t> epochs;  // unknown: goes on for as long as batches are asked for
@@ -76,6 +69,9 @@ struct LoaderSettings {
   uint64_t start = 0;  // samples of the first epoch that all ranks have consumed already
   Batching batching{64, false};
 
+  // Where samples are kept, shared with other loaders; takes what the data set can use of what is
+  // left. Null: the loader has a cache of its own, with the budgets below.
+  std::shared_ptr<Cache> cache;
   // Budgets are the node's, and shared by its ranks, unless they are `per_rank`.
   uint64_t memory = 0;                 // bytes of samples to keep in memory
   std::string memory_why;              // as DiskBudget::why; see automatic_memory()
@@ -86,22 +82,22 @@ struct LoaderSettings {
   // of that, as if all had the same budgets), so that another loader may have the rest;
   // LoaderStart::tiers says what is left of them.
   bool only_needed = false;
-  // Loaders of one process that share disk folders find their own leftovers there: which of `lanes`
-  // this one is.
+  // Processes that are no ranks of each other and share disk folders find their own leftovers
+  // there: which of `lanes` this one is.
   uint32_t lane = 0;
   uint32_t lanes = 1;
   // Bytes of batches being filled and decoded, whatever it takes for one. 0: 128 MiB, or with a
-  // transform three batches (six with decoded_memory), as files and decoded, if that is more.
+  // transform three batches (six with decoded_memory), as files, as kept and decoded, if that is
+  // more.
   uint64_t staging = 0;
 
-  // Turns the bytes of a sample into its final form; null: batches of bytes.
-  std::shared_ptr<const Transform> transform;
+  // Turns the bytes of a sample, or of its named parts, into their final form; none: batches of
+  // bytes. A Transform alone is for samples without named parts.
+  SampleTransform transform;
+  std::string form = "encoded";  // in which samples are kept; see forms()
   // Where the memory of decoded batches comes from, and goes back to after each use; null: from the
   // system, and kept for the next ones.
   std::function<std::unique_ptr<SlotAllocator>()> decoded_memory;
-  // Reading lists come from give_list(), epoch by epoch, and `order` only tells where samples are
-  // kept.
-  bool given_lists = false;
 
   // What `foreload probe` saved, to begin with. Nothing: the default file, if it is there and good;
   // an empty path: none.
@@ -195,10 +191,13 @@ class Loader {
   // The next batch is the first one after `start` samples of `epoch`, which all ranks together have
   // consumed. Lists must be given again: the first one is of this epoch, without what was consumed.
   void seek(uint64_t epoch, uint64_t start);
-  // This rank's samples of the next epoch that has none yet, in order; `batch_ends` says where each
-  // batch ends, empty: all as long as the settings say. Fails with `invalid` for a sample that is
-  // not there or ends that do not grow up to the length of the list. REQUIRES: given_lists.
+  // This rank's samples of the next epoch that has none yet; see GivenOrder::give().
+  // REQUIRES: the order is a given one.
   Result<void> give_list(std::vector<uint64_t> samples, std::vector<uint64_t> batch_ends = {});
+
+  // Random access, for any thread, as Engine::fetch(). Fails with `invalid` for a sample that is
+  // not there, and for bytes of files where something else is kept.
+  Result<std::shared_ptr<Ticket>> fetch(std::vector<uint64_t> samples, bool as_bytes = false);
 
   const Plan& plan() const { return *plan_; }
   const DatasetIndex& index() const { return *index_; }
@@ -213,17 +212,17 @@ class Loader {
 
   std::shared_ptr<const DatasetIndex> index_;
   std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<Cache::Loan> loan_;    // given back when the engine has ended
   std::unique_ptr<SharedTiers> shared_;  // null without neighbours
   std::unique_ptr<Engine> engine_;
   LoaderStats stats_;  // what is known from the start
   bool endless_ = false;
+  bool keeps_files_ = true;
 
   uint64_t epoch_ = 0;  // of the next batch
   uint64_t resumed_epoch_ = 0;
   uint64_t resumed_start_ = 0;
   uint64_t given_ = 0;  // batches of epoch_ given so far
-  bool given_lists_ = false;
-  std::map<uint64_t, uint64_t> given_batches_;  // by epoch that a list was given for
   std::optional<SteadyTime> epoch_begin_;
   std::optional<SteadyTime> waiting_since_;  // the call of next() that is not answered yet
   EpochStats epoch_stats_;

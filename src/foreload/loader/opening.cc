@@ -5,23 +5,26 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "foreload/base/bytes.h"
 #include "foreload/base/cpus.h"
 #include "foreload/base/paths.h"
+#include "foreload/dataset/index.h"
+#include "foreload/decode/form.h"
+#include "foreload/formats/index_catalog.h"
 #include "foreload/formats/saved_index.h"
-#include "foreload/loader/catalog.h"
 #include "foreload/loader/figures.h"
 #include "foreload/loader/memory_need.h"
 #include "foreload/loader/settling.h"
 #include "foreload/loader/starting_point.h"
-#include "foreload/tiers/disk_kinds.h"
-#include "foreload/tiers/memory.h"
 #include "foreload/tiers/memory_limit.h"
 
 namespace foreload {
@@ -43,10 +46,11 @@ Result<OpenedIndex> open_index(const LoaderSettings& settings, LoaderStats& stat
   listing.extensions = settings.extensions;
   listing.progress = settings.listing_progress;
   listing.operations = std::move(operations);
-  IndexPlace place{{settings.dataset.native(), settings.files, settings.ranges},
-                   settings.index,
-                   {},
-                   settings.revalidate};
+  IndexPlace place{
+      {settings.dataset.native(), settings.files, settings.ranges, settings.part_names},
+      settings.index,
+      {},
+      settings.revalidate};
   if (!settings.disks.empty()) place.cache = settings.disks.front().folder;
   FORELOAD_TRY(OpenedIndex opened, open_saved_index(place, listing));
   stats.listed = opened.start.from == ListingFrom::folder;
@@ -66,34 +70,74 @@ Result<void> check_sizes(const DatasetIndex& index) {
   return {};
 }
 
-Job job_of(const LoaderSettings& settings, const Sizes& sizes,
+// What is made of a sample is made of one file.
+Result<void> check_one_part(const DatasetIndex& index, std::string_view form) {
+  if (index.plain()) return {};
+  for (uint64_t sample = 0; sample < index.samples(); ++sample) {
+    if (index.part_count(sample) > 1)
+      return fail(ErrorKind::invalid,
+                  fmt::format("form '{}' needs samples of one part, and sample {} ({}) has {}: use "
+                              "form 'encoded'",
+                              form, sample, index.sample_name(sample), index.part_count(sample)));
+  }
+  return {};
+}
+
+// What is kept of samples whose files have these sizes.
+Result<Sizes> kept_sizes(const Form* form, std::vector<uint64_t> sizes) {
+  if (form != nullptr)
+    for (uint64_t& size : sizes) size = form->bytes(size);
+  return Sizes::of(std::move(sizes));
+}
+
+// An index that somebody saved may be of other names.
+Result<void> check_parts(const DatasetIndex& index, const SampleTransform& transform) {
+  if (!transform || !transform.named()) return {};
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < index.part_count(0); ++i) names.insert(index.part(0, i).name);
+  for (const SampleTransform::Part& part : transform.parts())
+    if (!names.contains(part.name))
+      return fail(ErrorKind::invalid,
+                  fmt::format("cannot decode part '{}': sample 0 ({}) has the parts '{}'; correct "
+                              "the name, or list the data set again (revalidate)",
+                              part.name, index.sample_name(0), fmt::join(names, "', '")));
+  return {};
+}
+
+// A tier of which a loader has borrowed a part, as a plan takes it. Memory that nobody has opened
+// (null) is opened when it is known who shares it, and has room for all of its budget.
+PlannedTier planned(const Tier* tier, const TierStart& part, uint64_t mean, double speed) {
+  if (tier == nullptr) return {"memory", part.bytes, speed};
+  const uint64_t most = tier->kind() == "disk" ? disk_payload(part.bytes, mean) : part.bytes;
+  return {std::string(tier->kind()), std::min(tier->capacity(mean), most), speed};
+}
+
+Job job_of(const LoaderSettings& settings, const LoaderStart& start, const Sizes& sizes,
            const std::vector<std::shared_ptr<Tier>>& tiers) {
   Job job = job_of(settings);
   // The fastest first.
   double speed = 1e12;
-  std::vector<PlannedTier> planned;
-  for (const auto& tier : tiers) {
-    // Memory is opened when it is known who shares it, and has room for all of its budget.
-    planned.push_back(
-        tier ? PlannedTier{std::string(tier->kind()), tier->capacity(sizes.mean()), speed}
-             : PlannedTier{"memory", settings.memory, speed});
+  std::vector<PlannedTier> all;
+  for (size_t i = 0; i < tiers.size(); ++i) {
+    all.push_back(planned(tiers[i].get(), start.tiers[i], sizes.mean(), speed));
     speed /= 2;
   }
-  job.tiers = {planned};
+  job.tiers = {all};
   return job;
 }
 
-// What tiers found of this data set, as copies of this rank.
+// What tiers found of this data set in this form, as copies of this rank.
 std::vector<Held> held_on(const std::vector<std::shared_ptr<Tier>>& tiers,
-                          const DatasetIndex& index, uint32_t rank) {
+                          const DatasetIndex& index, FormId form, const Sizes& kept,
+                          uint32_t rank) {
   std::vector<Held> held;
   for (uint32_t tier = 0; tier < tiers.size(); ++tier) {
     std::unordered_map<CopyKey, uint64_t, CopyKeyHash> sizes;
     if (!tiers[tier]) continue;  // not opened yet
     for (const FoundCopy& copy : tiers[tier]->found()) sizes.emplace(copy.key, copy.size);
     for (uint64_t sample = 0; !sizes.empty() && sample < index.samples(); ++sample) {
-      const auto found = sizes.find({index.content(sample), 0});
-      if (found != sizes.end() && found->second == index.sample_size(sample))
+      const auto found = sizes.find({index.content(sample), form});
+      if (found != sizes.end() && found->second == kept[sample])
         held.push_back({sample, rank, tier});
     }
   }
@@ -101,8 +145,9 @@ std::vector<Held> held_on(const std::vector<std::shared_ptr<Tier>>& tiers,
 }
 
 // Replaces what this rank can keep and holds by what all ranks can keep and hold.
-Result<void> join_facts(const LoaderSettings& settings, const DatasetIndex& index, Job& job) {
-  RankFacts own{index.fingerprint(), {}, job.held};
+Result<void> join_facts(const LoaderSettings& settings, const DatasetIndex& index, FormId form,
+                        Job& job) {
+  RankFacts own{index.fingerprint(), form, {}, job.held};
   for (const PlannedTier& tier : job.tiers.at(0)) own.tiers.push_back(tier.capacity);
   std::sort(own.held.begin(), own.held.end(),
             [](const Held& a, const Held& b) { return a.sample < b.sample; });
@@ -164,13 +209,14 @@ class Opening {
  public:
   explicit Opening(LoaderSettings settings) : settings_(std::move(settings)) {
     stats_.source_operations = source_operations_;
-    stats_.disk_operations = disk_operations_;
     parts_.inbox = std::make_shared<Inbox>();
   }
 
   Result<OpenedRank> run() {
     FORELOAD_CHECK(find_samples());
+    FORELOAD_CHECK(find_cache());
     FORELOAD_CHECK(open_disks());
+    FORELOAD_CHECK(borrow());
     FORELOAD_CHECK(make_plan());
     FORELOAD_CHECK(open_memory());
     keep_what_is_planned();
@@ -178,12 +224,15 @@ class Opening {
     make_room();
     FORELOAD_CHECK(join_ranks());
     settle_policy();
-    return OpenedRank{std::move(stats_), std::move(shared_), std::move(parts_)};
+    return OpenedRank{std::move(stats_), std::move(loan_), std::move(shared_), std::move(parts_)};
   }
 
  private:
   Result<void> find_samples();
+  Result<void> choose_form();
+  Result<void> find_cache();
   Result<void> open_disks();
+  Result<void> borrow();
   Result<void> make_plan();
   Result<void> open_memory();
   void keep_what_is_planned();
@@ -198,7 +247,6 @@ class Opening {
   LoaderSettings settings_;
   LoaderStats stats_;
   std::shared_ptr<Operations> source_operations_ = std::make_shared<Operations>();
-  std::shared_ptr<Operations> disk_operations_ = std::make_shared<Operations>();
   MachineProfile machine_;
   MemoryLimit memory_limit_;
   std::shared_ptr<const Store> store_;  // where the samples are
@@ -206,11 +254,18 @@ class Opening {
   std::vector<Held> held_;              // by this rank
   Neighbours neighbours_;
   int memory_ = -1;  // that this rank shares with them
+  std::unique_ptr<Cache::Loan> loan_;
   std::unique_ptr<SharedTiers> shared_;
   EngineParts parts_;
 };
 
 Result<void> Opening::find_samples() {
+  if (settings_.cache) {
+    CacheBudgets budgets = settings_.cache->budgets();
+    settings_.memory = budgets.memory;
+    settings_.memory_why = std::move(budgets.memory_why);
+    settings_.disks = std::move(budgets.disks);
+  }
   for (const DiskBudget& disk : settings_.disks)
     FORELOAD_CHECK(check_new_folder("disk cache", disk.folder));
   FORELOAD_TRY(LoadedProfile profile, load_profile(settings_.profile));
@@ -219,40 +274,63 @@ Result<void> Opening::find_samples() {
   if (!profile.warning.empty()) stats_.start.warnings.push_back(profile.warning);
   FORELOAD_TRY(OpenedIndex opened, open_index(settings_, stats_, source_operations_));
   FORELOAD_CHECK(check_sizes(opened.index));
+  FORELOAD_CHECK(check_parts(opened.index, settings_.transform));
   store_ = opened.store;
   stats_.start.root = store_->where();
   parts_.index = std::make_shared<const DatasetIndex>(std::move(opened.index));
   stats_.index_bytes = index().bytes();
-  FORELOAD_TRY(sizes_, Sizes::of(index().sample_sizes()));
-  if (settings_.staging == 0) settings_.staging = usual_staging(settings_, *sizes_);
+  FORELOAD_CHECK(choose_form());
+  if (settings_.staging == 0)
+    settings_.staging = usual_staging(settings_, *sizes_, parts_.policy.made_from.get());
   memory_limit_ = memory_limit(settings_.system_root);
   return check_memory({settings_.memory, settings_.staging, stats_.index_bytes}, memory_limit_);
 }
 
-Result<void> Opening::open_disks() {
+// What is kept of samples, and how large that is.
+Result<void> Opening::choose_form() {
+  FORELOAD_TRY(parts_.form, make_form(settings_.form, settings_.transform.whole()));
+  FORELOAD_TRY(sizes_, kept_sizes(parts_.form.get(), index().sample_sizes()));
+  if (!parts_.form) return {};
+  FORELOAD_CHECK(check_one_part(index(), settings_.form));
+  FORELOAD_TRY(Sizes files, Sizes::of(index().sample_sizes()));
+  parts_.policy.made_from = std::make_shared<const Sizes>(std::move(files));
+  return {};
+}
+
+// In the order and with the budgets that this loader uses, in a cache of its own if it has no
+// other.
+Result<void> Opening::find_cache() {
   constexpr size_t kMostDisks = 15;
   if (settings_.disks.size() > kMostDisks)
     return fail(ErrorKind::invalid, fmt::format("{} disk caches are too many: give at most {}",
                                                 settings_.disks.size(), kMostDisks));
   settle_tiers(settings_, machine_, stats_.start);
-  if (settings_.only_needed) cut_budgets(*sizes_, settings_, stats_.start);
+  if (settings_.only_needed || settings_.cache) cut_budgets(*sizes_, settings_, stats_.start);
+  parts_.lent_to_others = settings_.cache != nullptr;
+  if (!settings_.cache) {
+    settings_.cache = Cache::make({settings_.memory,
+                                   settings_.disks,
+                                   {},
+                                   settings_.rank + settings_.ranks * settings_.lane,
+                                   settings_.ranks * settings_.lanes,
+                                   settings_.disk_kind});
+    settings_.disks = settings_.cache->budgets().disks;
+  }
+  stats_.disk_operations = settings_.cache->disk_operations();
+  return {};
+}
+
+Result<void> Opening::open_disks() {
   const uint64_t needed = disk_budget_for(needed_bytes(*sizes_, settings_), sizes_->mean());
   parts_.tiers.resize(1);
   while (parts_.tiers.size() <= settings_.disks.size()) {
     const auto tier = static_cast<uint32_t>(parts_.tiers.size());
-    DiskBudget& budget = settings_.disks[tier - 1];
-    TierStart& start = stats_.start.tiers[tier];
+    const DiskBudget& budget = settings_.disks[tier - 1];
     DiskSettings disk;
-    disk.folder = budget.folder;
-    disk.budget = budget.bytes;
-    disk.reserve = needed;
-    disk.member = settings_.rank + settings_.ranks * settings_.lane;
-    disk.members = settings_.ranks * settings_.lanes;
-    disk.operations = disk_operations_;
+    disk.reserve = parts_.lent_to_others ? budget.bytes : needed;
     disk.queue_bytes = UINT64_MAX;  // the policy bounds what is on its way
     DiskSharing sharing;
-    FORELOAD_TRY(const DiskKind* const kind, find_disk_kind(settings_.disk_kind));
-    FORELOAD_TRY(auto opened, kind->open(std::move(disk), &sharing));
+    FORELOAD_TRY(auto opened, settings_.cache->disk(budget.number, std::move(disk), &sharing));
     if (sharing.outdated > 0) {
       stats_.start.warnings.push_back(
           fmt::format("the disk cache {} held {} in an earlier format; they were removed",
@@ -265,19 +343,30 @@ Result<void> Opening::open_disks() {
       stats_.start.tiers.erase(stats_.start.tiers.begin() + tier);
       continue;
     }
-    budget.bytes = start.bytes = sharing.budget;
-    start.others = std::move(sharing.others);
+    stats_.start.tiers[tier].others = std::move(sharing.others);
     parts_.tiers.push_back(std::move(opened));
   }
   return {};
 }
 
+// What is left of the cache of what this loader can use.
+Result<void> Opening::borrow() {
+  FORELOAD_TRY(loan_, settings_.cache->borrow({settings_.memory, settings_.disks}));
+  settings_.memory = stats_.start.tiers[0].bytes = loan_->memory();
+  for (size_t i = 0; i < settings_.disks.size(); ++i)
+    settings_.disks[i].bytes = stats_.start.tiers[1 + i].bytes =
+        loan_->disk(settings_.disks[i].number);
+  parts_.tiers[0] = settings_.cache->opened_memory();
+  return {};
+}
+
 Result<void> Opening::make_plan() {
   const auto begin = Clock::now();
-  Job job = job_of(settings_, *sizes_, parts_.tiers);
-  held_ = held_on(parts_.tiers, index(), settings_.rank);
+  Job job = job_of(settings_, stats_.start, *sizes_, parts_.tiers);
+  held_ = held_on(parts_.tiers, index(), form_id(parts_.form.get()), *sizes_, settings_.rank);
   job.held = held_;
-  if (settings_.join) FORELOAD_CHECK(join_facts(settings_, index(), job));
+  if (settings_.join)
+    FORELOAD_CHECK(join_facts(settings_, index(), form_id(parts_.form.get()), job));
   FORELOAD_TRY(Plan plan, Plan::make(job, *std::exchange(sizes_, std::nullopt)));
   parts_.plan = std::make_shared<const Plan>(std::move(plan));
   stats_.plan_seconds = seconds_since(begin);
@@ -294,16 +383,12 @@ Result<void> Opening::open_memory() {
   parts_.hands = std::make_unique<Hands>(settings_.hands != 0  ? settings_.hands
                                          : settings_.transform ? cpus
                                                                : std::min(4u, cpus));
-  MemorySettings memory;
-  memory.copies = {settings_.memory, !neighbours_.ranks.empty() && settings_.memory > 0,
-                   plan().sizes().mean(), index().samples()};
-  memory.run = [hands = parts_.hands.get()](Traffic traffic, std::function<void()> job) {
-    if (traffic == Traffic::peer)
-      hands->serve(std::move(job));
-    else
-      hands->copy(std::move(job));
-  };
-  FORELOAD_TRY(const auto tier, foreload::open_memory(std::move(memory)));
+  const bool shared = settings_.memory > 0 && (!neighbours_.ranks.empty() ||
+                                               (parts_.lent_to_others && settings_.ranks > 1));
+  // Others may have smaller samples.
+  const uint64_t mean = parts_.lent_to_others ? std::min<uint64_t>(plan().sizes().mean(), 16 << 10)
+                                              : plan().sizes().mean();
+  FORELOAD_TRY(const auto tier, settings_.cache->memory({0, shared, mean, index().samples()}));
   memory_ = tier->copies().memory();
   parts_.tiers[0] = tier;
   return {};
@@ -315,7 +400,7 @@ void Opening::keep_what_is_planned() {
   std::vector<std::unordered_set<CopyKey, CopyKeyHash>> kept(parts_.tiers.size());
   for (const Held& copy : held_) {
     if (!keeps_on(plan(), settings_, copy.sample, copy.tier)) continue;
-    kept[copy.tier].insert({index().content(copy.sample), 0});
+    kept[copy.tier].insert({index().content(copy.sample), form_id(parts_.form.get())});
     if (counted[copy.sample]) continue;
     counted[copy.sample] = true;
     ++stats_.held_samples;
@@ -369,7 +454,7 @@ Result<void> Opening::join_ranks() {
                                               inbox->post(Event{event::PeerDown{rank, in_order}});
                                             });
   if (!settings_.join) return {};
-  if (shared_) shared_->watch(neighbours_, kNeighbourPatience);
+  if (shared_) shared_->watch(neighbours_, settings_.join->timeout);
   FORELOAD_CHECK(agree_on_plan(*settings_.join, settings_.rank, settings_.ranks, plan().digest()));
   if (shared_) {
     // All have published before they agreed.
@@ -396,8 +481,7 @@ void Opening::settle_policy() {
   policy.tries = settings_.tries;
   policy.read_deadline = settings_.read_deadline;
   policy.peer_timeout = settings_.peer_timeout;
-  policy.endless = !settings_.epochs || settings_.given_lists;
-  policy.given_lists = settings_.given_lists;
+  policy.endless = !settings_.epochs;
   // Ranks that do not talk may be anywhere.
   const auto local = static_cast<uint32_t>(1 + neighbours_.ranks.size());
   settle_limiters(settings_, machine_, stats_.start.root, local, stats_.start, policy);

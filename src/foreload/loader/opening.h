@@ -14,6 +14,7 @@ namespace foreload {
 
 struct OpenedRank {
   LoaderStats stats;                    // what is known from the start
+  std::unique_ptr<Cache::Loan> loan;    // outlives the engine
   std::unique_ptr<SharedTiers> shared;  // null without neighbours; outlives the engine
   EngineParts parts;
 };

@@ -18,7 +18,7 @@
 #include "foreload/base/random.h"
 #include "foreload/loader/probe.h"
 #include "foreload/loader/probe_level.h"
-#include "foreload/tiers/descriptor.h"
+#include "foreload/tiers/block_file.h"
 #include "foreload/tiers/segment_format.h"
 
 namespace foreload {
@@ -28,7 +28,6 @@ namespace fs = std::filesystem;
 using namespace probing;
 using disk_cache::BlockFile;
 using disk_cache::Blocks;
-using disk_cache::Descriptor;
 using disk_cache::kBlockBytes;
 using disk_cache::make_blocks;
 

@@ -14,8 +14,8 @@
 #include <fmt/format.h>
 
 #include "foreload/base/cpus.h"
+#include "foreload/formats/index_catalog.h"
 #include "foreload/formats/saved_index.h"
-#include "foreload/loader/catalog.h"
 #include "foreload/loader/probe.h"
 #include "foreload/loader/probe_level.h"
 #include "foreload/plan/order.h"
@@ -164,7 +164,7 @@ Result<DeviceProfile> probe_source(const fs::path& dataset, const ProbeSettings&
   FORELOAD_TRY(OpenedIndex opened,
                open_saved_index({{dataset.native()}, settings.index, {}, false}, listing));
   const auto index = std::make_shared<const DatasetIndex>(std::move(opened.index));
-  FORELOAD_TRY(const auto order, make_order(OrderKind::feistel, index->samples(), settings.seed));
+  FORELOAD_TRY(const auto order, make_order({"feistel"}, index->samples(), settings.seed));
   FORELOAD_TRY(std::shared_ptr<const EpochOrder> shuffled, order->epoch(0));
   SourceProbe probe(index, std::move(shuffled));
   FORELOAD_CHECK(probe.open(*opened.store));

@@ -14,6 +14,7 @@
 
 #include "foreload/base/bytes.h"
 #include "foreload/base/paths.h"
+#include "foreload/decode/form.h"
 #include "foreload/formats/format.h"
 #include "foreload/loader/automatic_budget.h"
 
@@ -23,7 +24,7 @@ namespace {
 using Milliseconds = std::chrono::milliseconds;
 using Kind = SettingKind;
 
-// Names of those that have no name_of().
+// Names, by value.
 constexpr std::array<std::string_view, 2> kPads{"repeat", "truncate"};
 constexpr std::array<std::string_view, 3> kIoEngines{"auto", "io_uring", "threads"};
 
@@ -46,8 +47,8 @@ SettingValue value_of(const T& field) {
     return std::chrono::duration<double>(field).count();
   } else if constexpr (kIsOneOf<T, std::filesystem::path>) {
     return field.empty() ? SettingValue() : SettingValue(field.native());
-  } else if constexpr (kIsOneOf<T, OrderKind>) {
-    return std::string(name_of(field));
+  } else if constexpr (kIsOneOf<T, OrderSettings>) {
+    return field.name;
   } else {
     const size_t number = static_cast<size_t>(field);
     return std::string(kIsOneOf<T, Pad> ? kPads.at(number) : kIoEngines.at(number));
@@ -71,8 +72,8 @@ Result<void> assign(const SettingValue& value, T& field) {
     field = static_cast<T>(std::get<uint64_t>(value));
   } else if constexpr (kIsOneOf<T, Milliseconds>) {
     field = Milliseconds(std::llround(std::min(std::get<double>(value), kLongest) * 1000));
-  } else if constexpr (kIsOneOf<T, OrderKind>) {
-    FORELOAD_TRY(field, parse_order_kind(std::get<std::string>(value)));
+  } else if constexpr (kIsOneOf<T, OrderSettings>) {
+    FORELOAD_TRY(field, parse_order(std::get<std::string>(value)));
   } else if constexpr (kIsOneOf<T, Pad>) {
     FORELOAD_TRY(field, parse_pad(std::get<std::string>(value)));
   } else {
@@ -170,6 +171,12 @@ Setting profile_row() {
           }};
 }
 
+std::vector<std::string> form_names() {
+  std::vector<std::string> names;
+  for (const FormKind& form : forms()) names.emplace_back(form.name);
+  return names;
+}
+
 std::vector<Setting> make_table() {
   using S = LoaderSettings;
   return {
@@ -199,7 +206,6 @@ std::vector<Setting> make_table() {
       within(row<&S::start>("start", Kind::count,
                             "samples of the epoch that all ranks together have consumed already"),
              0, INT64_MAX),
-      row<&S::given_lists>("given_lists", Kind::flag, "reading lists are given, epoch by epoch"),
       memory_row(),
       row<&S::disks>("disk", Kind::disks,
                      "folder and size of a disk cache of the node, like /local/nvme:1GiB, or auto "
@@ -208,6 +214,10 @@ std::vector<Setting> make_table() {
                                 "how copies lie on disks: segments, or files, one for each that "
                                 "others can read"),
              {"segments", "files"}),
+      one_of(row<&S::form>("form", Kind::choice,
+                           "what is kept of samples: encoded, the file, or finished, what the "
+                           "transform gives"),
+             form_names()),
       row<&S::per_rank>("per_rank", Kind::flag,
                         "memory and disk are for each rank, not for all ranks on a node together"),
       row<&S::staging>("staging", Kind::bytes,

@@ -44,16 +44,18 @@ void slow_down_source(LoaderSettings& settings) {
   };
 }
 
-uint64_t usual_staging(const LoaderSettings& settings, const Sizes& sizes) {
+uint64_t usual_staging(const LoaderSettings& settings, const Sizes& sizes, const Sizes* made_from) {
   constexpr uint64_t kUsual = uint64_t{128} << 20;
-  if (!settings.transform || !settings.transform->form().fixed()) return kUsual;
+  const uint64_t decoded = settings.transform ? settings.transform.fixed_bytes() : 0;
+  if (decoded == 0) return kUsual;
   const uint64_t batches = settings.decoded_memory ? 6 : 3;
   const uint64_t samples = batches * settings.batching.batch_size;
-  const uint64_t file = std::min(sizes.mean(), kUsual / samples);
+  const uint64_t file = std::min((made_from ? *made_from : sizes).mean(), kUsual / samples);
+  const uint64_t made = made_from ? sizes.mean() : 0;
   // The eighth beyond is for batches of larger files: memory that is a little too small would be
   // given back, and cleared by the system before it comes again, which costs more than all the rest
   // of the engine.
-  const uint64_t bytes = samples * (file + settings.transform->form().bytes());
+  const uint64_t bytes = samples * (file + made + decoded);
   return std::max(kUsual, bytes + bytes / 8);
 }
 

@@ -24,10 +24,11 @@ void share_budgets(LoaderSettings& settings);
 // Puts a slower source in front of the data set's, where the user asked for one.
 void slow_down_source(LoaderSettings& settings);
 
-// Bytes for batches where the user named none: room for three, as files and decoded, where their
+// Bytes for batches where the user named none: room for three, as files (of sizes `made_from`, if
+// something else is kept and null if not), as kept, of these sizes, and decoded, where their
 // size is known: one that the loop has, one that is ready, one that is being made. Six where they
 // go on to a device, whose queue hides a slow moment only as long as there are finished batches.
-uint64_t usual_staging(const LoaderSettings& settings, const Sizes& sizes);
+uint64_t usual_staging(const LoaderSettings& settings, const Sizes& sizes, const Sizes* made_from);
 
 // Sorts the disks, the fastest first, and writes down the tiers.
 void settle_tiers(LoaderSettings& settings, const MachineProfile& machine, LoaderStart& start);

@@ -6,19 +6,9 @@
 namespace foreload {
 
 std::string_view name_of(Operation operation) {
-  switch (operation) {
-    case Operation::list:
-      return "list";
-    case Operation::open:
-      return "open";
-    case Operation::stat:
-      return "stat";
-    case Operation::read:
-      return "read";
-    case Operation::write:
-      return "write";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, kOperations> kNames{"list", "open", "stat", "read",
+                                                             "write"};
+  return kNames[static_cast<size_t>(operation)];
 }
 
 void Operations::count(Operation operation, std::chrono::nanoseconds time, uint64_t bytes,

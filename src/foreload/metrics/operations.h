@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 
 namespace foreload {
@@ -48,5 +49,13 @@ class Operations {
   };
   std::array<Counters, kOperations> counters_;
 };
+
+// One that began at `start` and is over now. Does nothing where nobody counts (null).
+inline void count_operation(const std::shared_ptr<Operations>& operations, Operation operation,
+                            std::chrono::steady_clock::time_point start, uint64_t bytes = 0,
+                            bool failed = false) {
+  if (operations)
+    operations->count(operation, std::chrono::steady_clock::now() - start, bytes, failed);
+}
 
 }  // namespace foreload

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -35,36 +34,20 @@ Error cannot_write(const std::filesystem::path& file, int error) {
   return {ErrorKind::unreadable,
           fmt::format("cannot write run file {}: {}. Check that its folder exists, is writable and "
                       "has space left.",
-                      file.native(), std::generic_category().message(error))};
+                      file.native(), system_message(error))};
 }
 
 }  // namespace
-
-RunFile::RunFile(int descriptor, std::filesystem::path file)
-    : descriptor_(descriptor), file_(std::move(file)) {}
-
-RunFile::RunFile(RunFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), file_(std::move(other.file_)) {}
-
-RunFile& RunFile::operator=(RunFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(file_, other.file_);
-  return *this;
-}
-
-RunFile::~RunFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
 
 Result<RunFile> RunFile::create(const std::filesystem::path& file, std::string_view header) {
   FORELOAD_TRY(const Json given, parse_object(file, header));
   Json line{{"foreload_run", kRunFileVersion}};
   line.update(given);
   line["foreload_run"] = kRunFileVersion;
-  const int descriptor =
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0) return tl::unexpected(cannot_write(file, errno));
-  RunFile run(descriptor, file);
+  Descriptor descriptor(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  if (!descriptor) return tl::unexpected(cannot_write(file, errno));
+  RunFile run(std::move(descriptor), file);
   FORELOAD_CHECK(run.write_line(line.dump(), true));
   return run;
 }
@@ -76,14 +59,14 @@ Result<void> RunFile::append(std::string_view object, bool sync) {
 
 Result<void> RunFile::write_line(std::string line, bool sync) {
   line += '\n';
-  const off_t before = ::lseek(descriptor_, 0, SEEK_END);
-  int error = write_all(descriptor_, std::as_bytes(std::span(line)));
+  const off_t before = ::lseek(descriptor_.get(), 0, SEEK_END);
+  int error = write_all(descriptor_.get(), std::as_bytes(std::span(line)));
   if (error != 0 && before >= 0) {
     // Half a line would spoil the next one too. Where this fails (a device), nothing can be done.
-    [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, before);
+    [[maybe_unused]] const int ignored = ::ftruncate(descriptor_.get(), before);
   }
   // EINVAL: a pipe or terminal, which cannot be synced.
-  if (error == 0 && sync && ::fdatasync(descriptor_) != 0 && errno != EINVAL) error = errno;
+  if (error == 0 && sync && ::fdatasync(descriptor_.get()) != 0 && errno != EINVAL) error = errno;
   if (error != 0) return tl::unexpected(cannot_write(file_, error));
   return {};
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "foreload/base/descriptor.h"
 #include "foreload/base/result.h"
 
 namespace foreload {
@@ -22,19 +23,16 @@ class RunFile {
   // format version as "foreload_run" in front. Fails with `unreadable`, and with `invalid` if the
   // header is no JSON object.
   static Result<RunFile> create(const std::filesystem::path& file, std::string_view header);
-  RunFile(RunFile&& other) noexcept;
-  RunFile& operator=(RunFile&& other) noexcept;
-  ~RunFile();
-
   // Appends one JSON object as a line, and syncs unless told otherwise. Fails like create(), and
   // then leaves the file as it was; the run should go on.
   Result<void> append(std::string_view object, bool sync = true);
 
  private:
-  RunFile(int descriptor, std::filesystem::path file);
+  RunFile(Descriptor descriptor, std::filesystem::path file)
+      : descriptor_(std::move(descriptor)), file_(std::move(file)) {}
   Result<void> write_line(std::string line, bool sync);
 
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::filesystem::path file_;
 };
 

@@ -283,9 +283,10 @@ RunRecord::Wants RunRecord::batch(std::chrono::nanoseconds waited, uint64_t samp
   waited_ += waited;
   waits_.add(waited);
   using Seconds = std::chrono::duration<double>;
-  const bool turn = received_ % (batches_ / kCurvePoints + 1) == 0 || received_ == batches_;
-  point_due_ = turn && Seconds(now - last_point_).count() >=
-                           std::min(kMostInterval, seconds(now) / (10 * kMomentsOfARun));
+  const bool turn = received_ % (batches_ / kCurvePoints + 1) == 0;
+  const bool soon = Seconds(now - last_point_).count() <
+                    std::min(kMostInterval, seconds(now) / (10 * kMomentsOfARun));
+  point_due_ = (turn && !soon) || received_ == batches_;
   if (Seconds(now - last_line_).count() >= interval(now)) return Wants::epoch_and_stats;
   return point_due_ ? Wants::epoch : Wants::nothing;
 }

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/metrics/trace.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <map>
-#include <memory>
 #include <queue>
+#include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "foreload/base/files.h"
+#include "foreload/base/new_file.h"
 
 namespace foreload {
 namespace {
@@ -58,38 +56,32 @@ double microseconds(std::chrono::nanoseconds time) {
 // Writes one event per line; remembers a failure until close().
 class EventWriter {
  public:
-  explicit EventWriter(const std::string& file) : file_(std::fopen(file.c_str(), "wxe")) {
-    if (file_ == nullptr) error_ = errno;
-    write(R"({"displayTimeUnit":"ms","traceEvents":[)");
-  }
+  explicit EventWriter(const std::filesystem::path& file) : file_(file), error_(file_.create()) {}
+
   void event(std::string_view object) {
-    write(first_ ? "\n" : ",\n");
-    write(object);
+    constexpr size_t kWrittenAtOnce = 64 << 10;
+    text_ += first_ ? "\n" : ",\n";
+    text_ += object;
     first_ = false;
+    if (text_.size() >= kWrittenAtOnce) write();
   }
-  // An errno value, 0 if all was written.
+  // An errno value, 0 if all was written and the file is in its place.
   int close() {
-    write("\n]}\n");
-    if (error_ == 0 && (std::fflush(file_.get()) != 0 || ::fsync(::fileno(file_.get())) != 0)) {
-      error_ = errno;
-    }
-    if (file_ && std::fclose(file_.release()) != 0 && error_ == 0) error_ = errno;
-    return error_;
+    text_ += "\n]}\n";
+    write();
+    return error_ != 0 ? error_ : file_.commit();
   }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  void write(std::string_view text) {
-    if (error_ == 0 && std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) {
-      error_ = errno;
-    }
+  void write() {
+    if (error_ == 0) error_ = file_.write(std::as_bytes(std::span(text_)));
+    text_.clear();
   }
 
-  std::unique_ptr<std::FILE, Close> file_;
-  int error_ = 0;
+  NewFile file_;
+  int error_;
   bool first_ = true;
+  std::string text_ = R"({"displayTimeUnit":"ms","traceEvents":[)";
 };
 
 }  // namespace
@@ -134,9 +126,7 @@ Result<void> Trace::save(const std::filesystem::path& file) const {
     lanes.push_back(event.track == nullptr ? 0 : tracks[event.track].place(event.begin, event.end));
   }
 
-  const std::string temporary = fmt::format("{}.{}.tmp", file.native(), ::getpid());
-  ::unlink(temporary.c_str());
-  EventWriter out(temporary);
+  EventWriter out(file);
   std::map<std::string_view, size_t> first_threads;
   size_t threads = 1;
   for (const auto& [track, placed] : tracks) {
@@ -164,15 +154,13 @@ Result<void> Trace::save(const std::filesystem::path& file) const {
           microseconds(event.begin - start), microseconds(event.end - event.begin), event.detail));
     }
   }
-  int error = out.close();
-  if (error == 0 && ::rename(temporary.c_str(), file.c_str()) != 0) error = errno;
+  const int error = out.close();
   if (error == 0) return {};
-  ::unlink(temporary.c_str());
   return fail(
       ErrorKind::unreadable,
       fmt::format("cannot write trace {}: {}. Check that its folder exists, is writable and "
                   "has space left.",
-                  file.native(), std::generic_category().message(error)));
+                  file.native(), system_message(error)));
 }
 
 }  // namespace foreload

@@ -3,13 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <memory>
 #include <optional>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array kKinds{DeviceKind::memory, DeviceKind::disk, DeviceKind::source};
+constexpr std::array<std::string_view, 3> kKinds{"memory", "disk", "source"};  // by DeviceKind
 
 // Rates that may be missing.
 struct OptionalRate {
@@ -59,10 +55,9 @@ Result<DeviceProfile> parse_device(const Json& json, size_t number) {
   DeviceProfile device;
   device.name = *name;
   const auto kind_name = text_of(json, "kind");
-  const auto kind = std::ranges::find_if(
-      kKinds, [&kind_name](DeviceKind known) { return kind_name == name_of(known); });
+  const auto kind = std::ranges::find(kKinds, kind_name.value_or(""));
   if (kind == kKinds.end()) return flaw("\"kind\" must be memory, disk or source");
-  device.kind = *kind;
+  device.kind = static_cast<DeviceKind>(kind - kKinds.begin());
   device.path = text_of(json, "path").value_or("");
   if (device.path.empty() && device.kind != DeviceKind::memory) return flaw("\"path\" is missing");
   const auto latency = amount_of(json, "latency_seconds");
@@ -84,30 +79,10 @@ Result<DeviceProfile> parse_device(const Json& json, size_t number) {
   return device;
 }
 
-// Errors are errno values, 0 for none.
-int read_all(const std::filesystem::path& file, std::string& text) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "re"),
-                                                           &std::fclose);
-  if (in == nullptr) return errno;
-  std::array<char, 4096> part;
-  while (const size_t got = std::fread(part.data(), 1, part.size(), in.get())) {
-    text.append(part.data(), got);
-  }
-  return std::ferror(in.get()) != 0 ? errno : 0;
-}
-
 }  // namespace
 
 std::string_view name_of(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::memory:
-      return "memory";
-    case DeviceKind::disk:
-      return "disk";
-    case DeviceKind::source:
-      return "source";
-  }
-  return "unknown";
+  return kKinds[static_cast<size_t>(kind)];
 }
 
 const DeviceProfile* MachineProfile::find(std::string_view name) const {
@@ -177,15 +152,15 @@ Result<void> MachineProfile::save(const std::filesystem::path& file) const {
   return fail(ErrorKind::unreadable,
               fmt::format("cannot write machine profile {}: {}. Check that its folder exists, is "
                           "writable and has space left.",
-                          file.native(), std::generic_category().message(error)));
+                          file.native(), system_message(error)));
 }
 
 Result<MachineProfile> MachineProfile::load(const std::filesystem::path& file) {
   std::string text;
-  if (const int error = read_all(file, text)) {
+  if (const int error = read_file(file, text)) {
     return fail(ErrorKind::unreadable,
                 fmt::format("cannot read machine profile {}: {}. `foreload probe` writes one.",
-                            file.native(), std::generic_category().message(error)));
+                            file.native(), system_message(error)));
   }
   auto profile = from_json(text);
   if (!profile) {

@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "foreload/base/descriptor.h"
 #include "foreload/base/files.h"
+#include "foreload/base/text.h"
 #include "foreload/peers/rendezvous.h"
 
 namespace foreload {
@@ -19,16 +22,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Letters, digits, '-' and '_' as they are, all else as %XX, so that a key is one file name that
-// starts with no dot.
+// One file name, which starts with no dot.
 std::string file_name(const std::string& key) {
-  std::string name;
-  for (const char c : key) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '_';
-    name += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return name;
+  return percent_encoded(key, "-_");
 }
 
 class FolderRendezvous final : public Rendezvous {
@@ -50,8 +46,8 @@ class FolderRendezvous final : public Rendezvous {
     const auto file = folder_ / file_name(key);
     std::chrono::milliseconds pause(2);
     for (;;) {
-      const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-      if (fd >= 0) return read_value(fd, file);
+      const Descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+      if (in) return read_value(in, file);
       if (errno != ENOENT && errno != ESTALE) return unreachable("read", file, errno);
       const auto now = Clock::now();
       if (now >= deadline) {
@@ -79,21 +75,14 @@ class FolderRendezvous final : public Rendezvous {
                             action, file.string(), std::strerror(error)));
   }
   // Files appear whole, by a rename.
-  static Result<std::string> read_value(int fd, const std::filesystem::path& file) {
+  static Result<std::string> read_value(const Descriptor& in, const std::filesystem::path& file) {
     struct stat found{};
-    int error = ::fstat(fd, &found) != 0 ? errno : 0;
+    if (::fstat(in.get(), &found) != 0) return unreachable("read", file, errno);
     const auto bytes = static_cast<size_t>(found.st_size);
-    if (bytes > kMostValueBytes) error = EFBIG;
-    std::string value(error != 0 ? 0 : bytes, '\0');
-    for (size_t size = 0; size < value.size();) {
-      const ssize_t got = ::read(fd, value.data() + size, value.size() - size);
-      if (got > 0) size += static_cast<size_t>(got);
-      if (got == 0) error = EIO;
-      if (got < 0 && errno != EINTR) error = errno;
-      if (error != 0) break;
-    }
-    ::close(fd);
-    if (error != 0) return unreachable("read", file, error);
+    if (bytes > kMostValueBytes) return unreachable("read", file, EFBIG);
+    std::string value(bytes, '\0');
+    const int64_t got = read_at(in.get(), 0, std::as_writable_bytes(std::span(value)));
+    if (got != found.st_size) return unreachable("read", file, got < 0 ? errno : EIO);
     return value;
   }
 

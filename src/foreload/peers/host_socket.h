@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unix stream sockets of the host transport: how one is made, and what goes over it. A connection
-// begins with a Hello; then come messages, each a MessageStart, its header and its payload. Private
-// to peers; any thread.
+// Unix stream sockets: how one is made, and what goes over those of the host transport. A
+// connection begins with a Hello; then come messages, each a MessageStart, its header and its
+// payload. Private to peers; any thread.
 #pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <cstdint>
 #include <string>
-#include <utility>
 
+#include "foreload/base/descriptor.h"
 #include "foreload/base/result.h"
 
 namespace foreload::peers {
@@ -26,27 +29,19 @@ struct MessageStart {
 };
 static_assert(sizeof(MessageStart) == 16);
 
-// A descriptor that is closed when it goes.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { close(); }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    if (this != &other) {
-      close();
-      number_ = std::exchange(other.number_, -1);
-    }
-    return *this;
-  }
-  int get() const { return number_; }
-  explicit operator bool() const { return number_ >= 0; }
-  void close();
+// In the abstract namespace, where a name vanishes with its process.
+struct HostAddress {
+  explicit HostAddress(const std::string& name);
+  const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&socket); }
 
- private:
-  int number_ = -1;
+  sockaddr_un socket{};
+  socklen_t size = 0;
 };
+
+// A Unix stream socket that does not block, and one that listens there. None, and errno: the system
+// refuses.
+Descriptor host_stream();
+Descriptor host_stream_at(const HostAddress& address);
 
 // Whether the process at the other end of a Unix socket is the own user's; the kernel says it.
 bool of_own_user(int connection);

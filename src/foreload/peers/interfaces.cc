@@ -5,13 +5,14 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <memory>
 
 #include <fmt/format.h>
+
+#include "foreload/base/descriptor.h"
 
 namespace foreload {
 namespace {
@@ -45,15 +46,13 @@ Result<sockaddr_storage> way_towards(const std::string& host) {
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> there(list, ::freeaddrinfo);
   for (const addrinfo* address = list; address != nullptr; address = address->ai_next) {
-    const int fd = ::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
+    const Descriptor way(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage own{};
     socklen_t size = sizeof own;
     // For datagrams this only chooses the way.
-    const bool found = ::connect(fd, address->ai_addr, address->ai_addrlen) == 0 &&
-                       ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0;
-    ::close(fd);
-    if (found) return own;
+    if (way && ::connect(way.get(), address->ai_addr, address->ai_addrlen) == 0 &&
+        ::getsockname(way.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0)
+      return own;
   }
   return no_way(host, "there is no route");
 }

@@ -7,25 +7,20 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <span>
 
 #include <fmt/format.h>
 
+#include "foreload/base/descriptor.h"
 #include "foreload/base/files.h"
 
 namespace foreload {
 namespace {
 
 constexpr char kRemedy[] = "Make one with `openssl rand -hex 32`";
-
-int digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 std::filesystem::path folder_of_user() {
   std::error_code error;
@@ -48,11 +43,11 @@ Result<void> write_new_secret(const std::filesystem::path& folder,
   FORELOAD_TRY(const JobSecret secret, draw_secret());
   const std::string text = secret_text(secret) + "\n";
   std::string name = (folder / ".foreload-secret-XXXXXX").string();
-  const int fd = ::mkostemp(name.data(), O_CLOEXEC);  // of mode 0600
-  int error = fd < 0 ? errno : write_all(fd, std::as_bytes(std::span(text)));
-  if (fd >= 0) ::close(fd);
+  Descriptor made(::mkostemp(name.data(), O_CLOEXEC));  // of mode 0600
+  int error = made ? write_all(made.get(), std::as_bytes(std::span(text))) : errno;
+  made.close();
   if (error == 0 && ::link(name.c_str(), file.c_str()) != 0 && errno != EEXIST) error = errno;
-  if (fd >= 0) ::unlink(name.c_str());
+  ::unlink(name.c_str());
   if (error == 0) return {};
   return fail(ErrorKind::unreadable,
               fmt::format("cannot keep the secret of this user's jobs in {}: {}. Set "
@@ -69,10 +64,10 @@ Result<JobSecret> parse_secret(std::string_view text, const std::string& where) 
   JobSecret secret{};
   bool good = text.size() == 2 * secret.size();
   for (size_t i = 0; good && i < secret.size(); ++i) {
-    const int high = digit(text[2 * i]);
-    const int low = digit(text[2 * i + 1]);
-    good = high >= 0 && low >= 0;
-    if (good) secret[i] = static_cast<std::byte>(high << 4 | low);
+    const char* const end = text.data() + 2 * i + 2;
+    uint8_t byte = 0;
+    good = std::from_chars(end - 2, end, byte, 16).ptr == end;
+    secret[i] = std::byte{byte};
   }
   if (good && secret != JobSecret{}) return secret;
   return fail(
@@ -81,20 +76,17 @@ Result<JobSecret> parse_secret(std::string_view text, const std::string& where) 
 }
 
 Result<JobSecret> read_secret(const std::filesystem::path& file) {
-  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  const Descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   struct stat about{};
-  if (fd < 0 || ::fstat(fd, &about) != 0) {
-    const int error = errno;
-    if (fd >= 0) ::close(fd);
+  if (!in || ::fstat(in.get(), &about) != 0) {
     return fail(
         ErrorKind::unreadable,
         fmt::format("cannot read the job's secret from {}: {}. Check the path and its permissions",
-                    file.string(), std::strerror(error)));
+                    file.string(), std::strerror(errno)));
   }
   char text[256] = "";
   const bool regular = S_ISREG(about.st_mode);
-  const ssize_t got = regular ? ::read(fd, text, sizeof text) : 0;
-  ::close(fd);
+  const ssize_t got = regular ? ::read(in.get(), text, sizeof text) : 0;
   if (!regular || about.st_uid != ::geteuid() || (about.st_mode & 077) != 0) {
     return fail(ErrorKind::invalid,
                 fmt::format("the file of the job's secret, {}, can be used by others: it must be a "

@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,24 +32,9 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 // The last byte on a connection whose owner ends in good order; a process that dies says nothing.
 constexpr char kFarewell = '.';
 
-struct Address {
-  sockaddr_un socket{};
-  socklen_t size = 0;
-};
-
-// In the abstract namespace: a name that begins with a zero byte and vanishes with its process.
-Address address_of(const std::string& job, uint32_t rank) {
-  const std::string name =
-      fmt::format("foreload-{}-{}", Digester().add(std::string_view(job)).digest().hex(), rank);
-  Address address;
-  address.socket.sun_family = AF_UNIX;
-  std::memcpy(address.socket.sun_path + 1, name.data(), name.size());
-  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return address;
-}
-
-const sockaddr* raw(const Address& address) {
-  return reinterpret_cast<const sockaddr*>(&address.socket);
+peers::HostAddress address_of(const std::string& job, uint32_t rank) {
+  return peers::HostAddress(
+      fmt::format("foreload-{}-{}", Digester().add(std::string_view(job)).digest().hex(), rank));
 }
 
 // One byte with the descriptor, or a byte alone: nothing is published yet.
@@ -100,44 +84,40 @@ int read_answer(int connection, Clock::time_point deadline) {
 
 class UnixSharedMemory final : public SharedMemory {
  public:
-  UnixSharedMemory(std::string job, int listener, Gone gone)
+  UnixSharedMemory(std::string job, Descriptor listener, Gone gone)
       : job_(std::move(job)),
-        listener_(listener),
+        listener_(std::move(listener)),
         gone_(std::move(gone)),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     thread_ = start_own_thread("fl-shared-mem", [this] { serve(); });
   }
   ~UnixSharedMemory() override {
     leave();
-    ::close(wake_);
-    ::close(listener_);
     if (memory_ >= 0) ::close(memory_);
   }
 
   Result<void> publish(int memory) override {
     // Again by its name in /proc, which gives a descriptor for reading only.
-    const int readable =
-        ::open(fmt::format("/proc/self/fd/{}", memory).c_str(), O_RDONLY | O_CLOEXEC);
-    if (readable < 0 || ::fcntl(memory, F_ADD_SEALS, kSeals) != 0) {
-      const int error = errno;
-      if (readable >= 0) ::close(readable);
+    Descriptor readable(
+        ::open(fmt::format("/proc/self/fd/{}", memory).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!readable || ::fcntl(memory, F_ADD_SEALS, kSeals) != 0)
       return fail(ErrorKind::unreadable,
                   fmt::format("cannot share memory with other ranks on this host: {}. The memory "
                               "must be a memfd that allows seals",
-                              std::strerror(error)));
-    }
+                              std::strerror(errno)));
     int before = -1;
-    if (memory_.compare_exchange_strong(before, readable)) return {};
-    ::close(readable);
-    return fail(ErrorKind::invalid, "this rank has published its memory already");
+    if (!memory_.compare_exchange_strong(before, readable.get()))
+      return fail(ErrorKind::invalid, "this rank has published its memory already");
+    readable.release();
+    return {};
   }
 
-  Result<SharedDescriptor> fetch(uint32_t rank, std::chrono::milliseconds timeout) override {
+  Result<Descriptor> fetch(uint32_t rank, std::chrono::milliseconds timeout) override {
     const auto deadline = Clock::now() + timeout;
     for (std::chrono::milliseconds pause(1);; pause = longer(pause)) {
-      FORELOAD_TRY(const SharedDescriptor connection, connect(rank, deadline));
+      FORELOAD_TRY(const Descriptor connection, connect(rank, deadline));
       const int memory = read_answer(connection.get(), deadline);
-      if (memory >= 0) return checked(rank, SharedDescriptor(memory));
+      if (memory >= 0) return checked(rank, Descriptor(memory));
       if (memory == -2 || Clock::now() + pause >= deadline) return nothing_from(rank);
       std::this_thread::sleep_for(pause);
     }
@@ -145,15 +125,15 @@ class UnixSharedMemory final : public SharedMemory {
 
   Result<void> watch(uint32_t rank, std::chrono::milliseconds timeout) override {
     const auto deadline = Clock::now() + timeout;
-    FORELOAD_TRY(SharedDescriptor connection, connect(rank, deadline));
+    FORELOAD_TRY(Descriptor connection, connect(rank, deadline));
     // A descriptor that nobody takes would keep the memory alive.
-    const SharedDescriptor answered(read_answer(connection.get(), deadline));
+    const Descriptor answered(read_answer(connection.get(), deadline));
     if (answered.get() == -2) return nothing_from(rank);
     {
       std::lock_guard lock(mutex_);
       watched_.push_back({rank, std::move(connection)});
     }
-    ::eventfd_write(wake_, 1);
+    ::eventfd_write(wake_.get(), 1);
     return {};
   }
 
@@ -166,7 +146,7 @@ class UnixSharedMemory final : public SharedMemory {
 
   void leave() override {
     ending_ = true;
-    ::eventfd_write(wake_, 1);
+    ::eventfd_write(wake_.get(), 1);
     if (thread_.joinable()) thread_.join();
   }
 
@@ -177,7 +157,7 @@ class UnixSharedMemory final : public SharedMemory {
                             "ranks of a job as one user and with the same version of foreload",
                             rank, why));
   }
-  static Result<SharedDescriptor> checked(uint32_t rank, SharedDescriptor memory) {
+  static Result<Descriptor> checked(uint32_t rank, Descriptor memory) {
     // A file that may shrink would kill whoever has it mapped.
     const int seals = ::fcntl(memory.get(), F_GET_SEALS);
     if (seals < 0 || (seals & kSeals) != kSeals) return foreign(rank, "its size is not sealed");
@@ -193,11 +173,11 @@ class UnixSharedMemory final : public SharedMemory {
                     rank));
   }
   // Waits until somebody listens there.
-  Result<SharedDescriptor> connect(uint32_t rank, Clock::time_point deadline) const {
-    const Address address = address_of(job_, rank);
+  Result<Descriptor> connect(uint32_t rank, Clock::time_point deadline) const {
+    const peers::HostAddress address = address_of(job_, rank);
     for (std::chrono::milliseconds pause(1);; pause = longer(pause)) {
-      SharedDescriptor connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      if (::connect(connection.get(), raw(address), address.size) == 0) {
+      Descriptor connection = peers::host_stream();
+      if (::connect(connection.get(), address.raw(), address.size) == 0) {
         if (peers::of_own_user(connection.get())) return connection;
         return foreign(rank, "it belongs to another user");
       }
@@ -207,19 +187,19 @@ class UnixSharedMemory final : public SharedMemory {
   }
 
   void serve() {
-    std::vector<SharedDescriptor> visitors;  // kept until they go: they may watch this rank
+    std::vector<Descriptor> visitors;  // kept until they go: they may watch this rank
     while (!ending_) {
-      std::vector<pollfd> polled{{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
-      for (const SharedDescriptor& visitor : visitors) polled.push_back({visitor.get(), 0, 0});
+      std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+      for (const Descriptor& visitor : visitors) polled.push_back({visitor.get(), 0, 0});
       {
         std::lock_guard lock(mutex_);
         for (const Watched& watched : watched_) polled.push_back({watched.connection.get(), 0, 0});
       }
       if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) return;
       eventfd_t woken = 0;
-      ::eventfd_read(wake_, &woken);
+      ::eventfd_read(wake_.get(), &woken);
       // A hang-up is reported whether it was asked for or not.
-      auto has_gone = [&polled](const SharedDescriptor& other) {
+      auto has_gone = [&polled](const Descriptor& other) {
         return std::any_of(polled.begin() + 2, polled.end(), [&other](const pollfd& entry) {
           return entry.fd == other.get() && entry.revents != 0;
         });
@@ -229,24 +209,21 @@ class UnixSharedMemory final : public SharedMemory {
       for (const uint32_t rank : take_gone(has_gone))
         if (gone_) gone_(rank, has_left(rank));
       std::erase_if(visitors, has_gone);
-      accept(visitors);
+      let_in(visitors);
     }
     // From here on nobody can connect; who has already is told as everybody is.
-    ::shutdown(listener_, SHUT_RD);
-    while (accept(visitors)) {
-    }
-    for (const SharedDescriptor& visitor : visitors)
+    ::shutdown(listener_.get(), SHUT_RD);
+    let_in(visitors);
+    for (const Descriptor& visitor : visitors)
       (void)::send(visitor.get(), &kFarewell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
-  // False if nobody waits.
-  bool accept(std::vector<SharedDescriptor>& visitors) const {
-    SharedDescriptor visitor(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
-    if (visitor.get() < 0) return false;
-    if (peers::of_own_user(visitor.get())) {
+  // All that wait.
+  void let_in(std::vector<Descriptor>& visitors) const {
+    bool exhausted = false;
+    while (Descriptor visitor = peers::accept_from_host(listener_.get(), exhausted)) {
       answer(visitor.get(), memory_);
       visitors.push_back(std::move(visitor));
     }
-    return true;
   }
   // Whether a process that has closed its end of a connection meant to.
   static bool said_farewell(int connection) {
@@ -256,7 +233,7 @@ class UnixSharedMemory final : public SharedMemory {
 
   struct Watched {
     uint32_t rank;
-    SharedDescriptor connection;
+    Descriptor connection;
   };
 
   template <class HasGone>
@@ -273,9 +250,9 @@ class UnixSharedMemory final : public SharedMemory {
   }
 
   const std::string job_;
-  const int listener_;
+  const Descriptor listener_;
   const Gone gone_;
-  const int wake_;
+  const Descriptor wake_;
   std::atomic<bool> ending_ = false;
   std::atomic<int> memory_ = -1;
   mutable std::mutex mutex_;  // guards the next two
@@ -285,10 +262,6 @@ class UnixSharedMemory final : public SharedMemory {
 };
 
 }  // namespace
-
-SharedDescriptor::~SharedDescriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
 
 uint64_t host_number(const std::string& name) {
   std::string text = name;
@@ -302,25 +275,19 @@ uint64_t host_number(const std::string& name) {
 
 Result<std::unique_ptr<SharedMemory>> SharedMemory::open(const std::string& job, uint32_t rank,
                                                          Gone gone) {
-  const Address address = address_of(job, rank);
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0 || ::bind(fd, raw(address), address.size) != 0 || ::listen(fd, 512) != 0) {
-    const int error = errno;
-    if (fd >= 0) ::close(fd);
-    if (error == EADDRINUSE) {
-      return fail(
-          ErrorKind::invalid,
-          fmt::format("rank {} of this job runs on this host already. Give every rank its own "
-                      "number and every job its own name",
-                      rank));
-    }
+  Descriptor listener = peers::host_stream_at(address_of(job, rank));
+  if (listener)
+    return std::make_unique<UnixSharedMemory>(job, std::move(listener), std::move(gone));
+  if (errno == EADDRINUSE)
     return fail(
-        ErrorKind::unreadable,
-        fmt::format("cannot open the Unix socket of rank {} for shared memory: {}. Raise the "
-                    "limit of open files, or allow Unix sockets in the container",
-                    rank, std::strerror(error)));
-  }
-  return std::make_unique<UnixSharedMemory>(job, fd, std::move(gone));
+        ErrorKind::invalid,
+        fmt::format("rank {} of this job runs on this host already. Give every rank its own "
+                    "number and every job its own name",
+                    rank));
+  return fail(ErrorKind::unreadable,
+              fmt::format("cannot open the Unix socket of rank {} for shared memory: {}. Raise the "
+                          "limit of open files, or allow Unix sockets in the container",
+                          rank, std::strerror(errno)));
 }
 
 }  // namespace foreload

@@ -14,8 +14,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 
+#include "foreload/base/descriptor.h"
 #include "foreload/base/result.h"
 
 namespace foreload {
@@ -24,22 +24,6 @@ namespace foreload {
 // namespace (abstract sockets are part of it). A name given takes the place of all that, so that
 // ranks on one host can count as ranks on several. Never 0.
 uint64_t host_number(const std::string& name = "");
-
-// A descriptor that closes itself.
-class SharedDescriptor {
- public:
-  explicit SharedDescriptor(int fd) : fd_(fd) {}
-  SharedDescriptor(SharedDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  SharedDescriptor& operator=(SharedDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~SharedDescriptor();
-  int get() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
 
 class SharedMemory {
  public:
@@ -60,7 +44,7 @@ class SharedMemory {
   // The memory that a rank published; waits until it does. Its size is that of the file and never
   // changes. Fails with `cancelled` when the time is over, `invalid` if what answers is not this
   // user's or not sealed.
-  virtual Result<SharedDescriptor> fetch(uint32_t rank, std::chrono::milliseconds timeout) = 0;
+  virtual Result<Descriptor> fetch(uint32_t rank, std::chrono::milliseconds timeout) = 0;
   // Tells `gone` when that rank is. Fails as fetch() does if nobody is there.
   virtual Result<void> watch(uint32_t rank, std::chrono::milliseconds timeout) = 0;
   // Whether a rank that is watched has let go of its SharedMemory, told `gone` or not.

@@ -6,7 +6,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -68,33 +67,32 @@ bool ready(int fd, short events, Clock::time_point deadline) {
   }
 }
 
-// A connected socket, or -1 with errno.
-int connect_once(const Place& place, Clock::time_point deadline) {
+// A connected socket, or none with errno.
+Descriptor connect_once(const Place& place, Clock::time_point deadline) {
   Addresses addresses;
   if (resolve(place, AI_NUMERICSERV, addresses) != 0) {
     errno = EHOSTUNREACH;
-    return -1;
+    return {};
   }
   int error = EHOSTUNREACH;
   for (const addrinfo* a = addresses.list; a != nullptr; a = a->ai_next) {
-    const int fd =
-        ::socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, a->ai_protocol);
-    if (fd < 0) continue;
-    error = ::connect(fd, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
+    Descriptor socket(
+        ::socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, a->ai_protocol));
+    if (!socket) continue;
+    error = ::connect(socket.get(), a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
       socklen_t size = sizeof error;
-      error = ready(fd, POLLOUT, deadline) ? 0 : ETIMEDOUT;
-      if (error == 0) ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+      error = ready(socket.get(), POLLOUT, deadline) ? 0 : ETIMEDOUT;
+      if (error == 0) ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     }
     if (error == 0) {
       const int on = 1;
-      ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      return fd;
+      ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      return socket;
     }
-    ::close(fd);
   }
   errno = error;
-  return -1;
+  return {};
 }
 
 class TcpClient final : public peers::RendezvousClient {
@@ -102,13 +100,12 @@ class TcpClient final : public peers::RendezvousClient {
   // `patient`: who does not listen may start later.
   TcpClient(Place place, bool patient)
       : RendezvousClient("at " + place.name()), server_(std::move(place)), patient_(patient) {}
-  ~TcpClient() override { disconnect(); }
 
   Result<void> connect(Clock::time_point deadline) {
     std::chrono::milliseconds pause(5);
     for (;;) {
-      fd_ = connect_once(server_, deadline);
-      if (fd_ >= 0) return {};
+      socket_ = connect_once(server_, deadline);
+      if (socket_) return {};
       const int error = errno;
       if (!patient_ || Clock::now() + pause >= deadline)
         return unreachable(server_, "reach", std::strerror(error));
@@ -119,8 +116,7 @@ class TcpClient final : public peers::RendezvousClient {
 
  private:
   void disconnect() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
+    socket_.close();
     in_.clear();
   }
   tl::unexpected<Error> broken(const std::string& why) {
@@ -129,13 +125,14 @@ class TcpClient final : public peers::RendezvousClient {
   }
 
   Result<bool> give(const Frame& question, Clock::time_point deadline) override {
-    if (fd_ < 0) FORELOAD_CHECK(connect(deadline));
+    if (!socket_) FORELOAD_CHECK(connect(deadline));
     const std::string bytes = peers::frame_bytes(question);
     for (size_t sent = 0; sent < bytes.size();) {
-      const ssize_t got = ::send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      const ssize_t got =
+          ::send(socket_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
       if (got > 0) sent += static_cast<size_t>(got);
       if (got < 0 && errno != EAGAIN && errno != EINTR) return broken(std::strerror(errno));
-      if (got < 0 && !ready(fd_, POLLOUT, deadline)) {
+      if (got < 0 && !ready(socket_.get(), POLLOUT, deadline)) {
         disconnect();  // half a question is none
         return false;
       }
@@ -153,9 +150,9 @@ class TcpClient final : public peers::RendezvousClient {
         case FrameState::incomplete:
           break;
       }
-      if (!ready(fd_, POLLIN, deadline)) return std::nullopt;
+      if (!ready(socket_.get(), POLLIN, deadline)) return std::nullopt;
       char buffer[64 << 10];
-      const ssize_t got = ::recv(fd_, buffer, sizeof buffer, 0);
+      const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
       if (got == 0) return broken("it closed the connection");
       if (got < 0 && errno != EAGAIN && errno != EINTR) return broken(std::strerror(errno));
       if (got > 0) in_.append(buffer, static_cast<size_t>(got));
@@ -164,26 +161,26 @@ class TcpClient final : public peers::RendezvousClient {
 
   const Place server_;
   const bool patient_;
-  int fd_ = -1;
+  Descriptor socket_;
   std::string in_;  // of an answer that has not arrived whole
 };
 
 // A socket that listens there.
-Result<int> listen_at(const Place& place) {
+Result<Descriptor> listen_at(const Place& place) {
   Addresses addresses;
   if (const int error = resolve(place, AI_NUMERICSERV, addresses)) {
     return unreachable(place, "listen for", ::gai_strerror(error));
   }
   int error = EADDRNOTAVAIL;
   for (const addrinfo* a = addresses.list; a != nullptr; a = a->ai_next) {
-    const int fd = ::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
-    if (fd < 0) continue;
+    Descriptor socket(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
+    if (!socket) continue;
     const int on = 1;
-    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     // On this address alone, not on every interface the host has.
-    if (::bind(fd, a->ai_addr, a->ai_addrlen) == 0 && ::listen(fd, 1024) == 0) return fd;
+    if (::bind(socket.get(), a->ai_addr, a->ai_addrlen) == 0 && ::listen(socket.get(), 1024) == 0)
+      return socket;
     error = errno;
-    ::close(fd);
   }
   return unreachable(place, "listen for", std::strerror(error));
 }
@@ -194,8 +191,8 @@ Result<std::unique_ptr<Rendezvous>> tcp_rendezvous(const std::string& host, uint
                                                    uint32_t rank,
                                                    std::chrono::milliseconds timeout) {
   if (rank == 0) {
-    FORELOAD_TRY(const int listener, listen_at({host, port}));
-    return peers::TcpStore::serve_at(listener, true);
+    FORELOAD_TRY(Descriptor listener, listen_at({host, port}));
+    return peers::TcpStore::serve_at(std::move(listener), true);
   }
   auto client = std::make_unique<TcpClient>(Place{host, port}, true);
   FORELOAD_CHECK(client->connect(Clock::now() + timeout));
@@ -203,13 +200,13 @@ Result<std::unique_ptr<Rendezvous>> tcp_rendezvous(const std::string& host, uint
 }
 
 Result<std::shared_ptr<Rendezvous>> peers::serve_readers(const std::string& host, uint16_t& port) {
-  FORELOAD_TRY(const int listener, listen_at({host, 0}));
+  FORELOAD_TRY(Descriptor listener, listen_at({host, 0}));
   sockaddr_storage own{};
   socklen_t size = sizeof own;
-  ::getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size);
+  ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&own), &size);
   // The port has the same place for both kinds of addresses.
   port = ntohs(reinterpret_cast<const sockaddr_in&>(own).sin_port);
-  return TcpStore::serve_at(listener, false);
+  return TcpStore::serve_at(std::move(listener), false);
 }
 
 Result<std::unique_ptr<Rendezvous>> peers::read_from(const std::string& host, uint16_t port,

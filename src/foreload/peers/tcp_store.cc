@@ -5,7 +5,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -27,54 +26,52 @@ constexpr size_t kMostLeaving = 8;
 
 constexpr int kSendBuffer = 64 << 10;  // bytes a connection; the system doubles it
 
-void watch(int events, int operation, int fd, uint32_t what, uint64_t number) {
-  epoll_event event{};
-  event.events = what;
-  event.data.u64 = number;
-  ::epoll_ctl(events, operation, fd, &event);
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Rendezvous>> TcpStore::serve_at(int listener, bool others_put) {
-  const int events = ::epoll_create1(EPOLL_CLOEXEC);
-  const int wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (events < 0 || wake < 0) {
-    const int error = errno;
-    for (const int fd : {listener, events, wake})
-      if (fd >= 0) ::close(fd);
+Result<std::unique_ptr<Rendezvous>> TcpStore::serve_at(Descriptor listener, bool others_put) {
+  Descriptor events(::epoll_create1(EPOLL_CLOEXEC));
+  Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!events || !wake)
     return fail(ErrorKind::unreadable,
                 fmt::format("cannot serve the rendezvous: {}. Raise the limit of open files",
-                            std::strerror(error)));
-  }
-  return std::unique_ptr<Rendezvous>(new TcpStore(listener, events, wake, others_put));
+                            std::strerror(errno)));
+  return std::unique_ptr<Rendezvous>(
+      new TcpStore(std::move(listener), std::move(events), std::move(wake), others_put));
 }
 
-TcpStore::TcpStore(int listener, int events, int wake, bool others_put)
-    : RendezvousStore(others_put), listener_(listener), events_(events), wake_(wake) {
-  ::fcntl(listener_, F_SETFL, O_NONBLOCK);
-  watch(events_, EPOLL_CTL_ADD, listener_, EPOLLIN, kListener);
-  watch(events_, EPOLL_CTL_ADD, wake_, EPOLLIN, kWake);
+TcpStore::TcpStore(Descriptor listener, Descriptor events, Descriptor wake, bool others_put)
+    : RendezvousStore(others_put),
+      listener_(std::move(listener)),
+      events_(std::move(events)),
+      wake_(std::move(wake)) {
+  ::fcntl(listener_.get(), F_SETFL, O_NONBLOCK);
+  watch(EPOLL_CTL_ADD, listener_, EPOLLIN, kListener);
+  watch(EPOLL_CTL_ADD, wake_, EPOLLIN, kWake);
   thread_ = start_own_thread("fl-rendezvous", [this] { serve(); });
 }
 
 TcpStore::~TcpStore() {
   ended_ = true;
-  ::eventfd_write(wake_, 1);
+  wake();
   thread_.join();
-  for (const auto& [asker, connection] : connections_) ::close(connection.fd);
-  for (const int fd : {listener_, events_, wake_}) ::close(fd);
+}
+
+void TcpStore::watch(int operation, const Descriptor& socket, uint32_t what, uint64_t number) {
+  epoll_event event{};
+  event.events = what;
+  event.data.u64 = number;
+  ::epoll_ctl(events_.get(), operation, socket.get(), &event);
 }
 
 void TcpStore::wake() {
-  ::eventfd_write(wake_, 1);
+  ::eventfd_write(wake_.get(), 1);
 }
 
 void TcpStore::serve() {
   std::array<epoll_event, 256> happened;
   auto looked = Clock::now();
   while (!ended_) {
-    const int count = ::epoll_wait(events_, happened.data(), happened.size(),
+    const int count = ::epoll_wait(events_.get(), happened.data(), happened.size(),
                                    static_cast<int>(std::chrono::milliseconds(kLook).count()));
     if (count < 0 && errno != EINTR) return;
     for (int i = 0; i < count; ++i) {
@@ -83,7 +80,7 @@ void TcpStore::serve() {
         accept_all();
       } else if (number == kWake) {
         eventfd_t value = 0;
-        ::eventfd_read(wake_, &value);
+        ::eventfd_read(wake_.get(), &value);
       } else if (const auto found = connections_.find(number); found != connections_.end()) {
         const bool readable = (happened[static_cast<size_t>(i)].events & ~EPOLLOUT) != 0;
         if ((readable && !read_from(number, found->second)) || !write_to(number, found->second))
@@ -109,29 +106,29 @@ void TcpStore::serve() {
 // Where no more can be had, the next look tries again.
 void TcpStore::accept_all() {
   while (connections_.size() < kMostConnections) {
-    const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) {
+    Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) {
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) listen_again(false);
       return;
     }
     // All ranks are sent long answers at once; left to itself, the system would take all of them
     // into its buffers, run out of memory for the network, and stall everybody.
-    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
     const Asker asker = next_asker_++;
-    connections_[asker].fd = fd;
-    watch(events_, EPOLL_CTL_ADD, fd, EPOLLIN, asker);
+    watch(EPOLL_CTL_ADD, socket, EPOLLIN, asker);
+    connections_[asker].socket = std::move(socket);
   }
   listen_again(false);
 }
 
 void TcpStore::listen_again(bool yes) {
   if (std::exchange(listening_, yes) == yes) return;
-  watch(events_, EPOLL_CTL_MOD, listener_, yes ? uint32_t{EPOLLIN} : 0u, kListener);
+  watch(EPOLL_CTL_MOD, listener_, yes ? uint32_t{EPOLLIN} : 0u, kListener);
 }
 
 bool TcpStore::read_from(Asker asker, Connection& connection) {
   char buffer[64 << 10];
-  const ssize_t got = ::recv(connection.fd, buffer, sizeof buffer, 0);
+  const ssize_t got = ::recv(connection.socket.get(), buffer, sizeof buffer, 0);
   if (got == 0) return false;
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   if (connection.in.empty()) connection.since = Clock::now();
@@ -159,8 +156,8 @@ bool TcpStore::write_to(Asker asker, Connection& connection) {
     const std::string& bytes = in_start ? leaving.start : *leaving.value;
     const size_t offset = in_start ? leaving.sent : leaving.sent - start_bytes;
     const bool more = in_start && !leaving.value->empty();
-    const ssize_t sent = ::send(connection.fd, bytes.data() + offset, bytes.size() - offset,
-                                MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+    const ssize_t sent = ::send(connection.socket.get(), bytes.data() + offset,
+                                bytes.size() - offset, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno != EAGAIN) return false;
     if (sent < 0) break;
@@ -170,14 +167,13 @@ bool TcpStore::write_to(Asker asker, Connection& connection) {
   }
   const bool wanted = !connection.out.empty();
   if (std::exchange(connection.watched_for_room, wanted) != wanted)
-    watch(events_, EPOLL_CTL_MOD, connection.fd, wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, asker);
+    watch(EPOLL_CTL_MOD, connection.socket, wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, asker);
   return true;
 }
 
 TcpStore::Connections::iterator TcpStore::close(Connections::iterator connection) {
   forget(connection->first);
   unfinished_bytes_ -= connection->second.in.size();
-  ::close(connection->second.fd);
   return connections_.erase(connection);
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "foreload/base/descriptor.h"
 #include "foreload/peers/rendezvous_store.h"
 
 namespace foreload::peers {
@@ -25,7 +26,7 @@ class TcpStore final : public RendezvousStore {
 
   // Takes a socket that listens. Fails with `unreadable` where the system gives no more
   // descriptors.
-  static Result<std::unique_ptr<Rendezvous>> serve_at(int listener, bool others_put);
+  static Result<std::unique_ptr<Rendezvous>> serve_at(Descriptor listener, bool others_put);
   ~TcpStore() override;
   TcpStore(const TcpStore&) = delete;
   TcpStore& operator=(const TcpStore&) = delete;
@@ -38,7 +39,7 @@ class TcpStore final : public RendezvousStore {
     size_t sent = 0;  // of both
   };
   struct Connection {
-    int fd = -1;
+    Descriptor socket;
     std::string in;           // a question that has not arrived whole
     std::deque<Leaving> out;  // answers that have not left
     bool asked = false;       // a whole question, so it is one of ours
@@ -47,8 +48,9 @@ class TcpStore final : public RendezvousStore {
   };
   using Connections = std::map<Asker, Connection>;
 
-  TcpStore(int listener, int events, int wake, bool others_put);
+  TcpStore(Descriptor listener, Descriptor events, Descriptor wake, bool others_put);
   void wake() override;
+  void watch(int operation, const Descriptor& socket, uint32_t what, uint64_t number);
   void serve();
   void accept_all();
   void listen_again(bool yes);
@@ -58,9 +60,9 @@ class TcpStore final : public RendezvousStore {
   Connections::iterator close(Connections::iterator connection);
   void close_silent();
 
-  const int listener_;
-  const int events_;  // an epoll descriptor
-  const int wake_;    // an eventfd: there are answers, or the end
+  const Descriptor listener_;
+  const Descriptor events_;  // of epoll
+  const Descriptor wake_;    // an eventfd: there are answers, or the end
   std::atomic<bool> ended_ = false;
   bool listening_ = true;
   Connections connections_;  // of the thread alone, as the next

@@ -2,10 +2,9 @@
 //
 // Carries messages between the ranks of a job: a small header and a payload that is sent from, and
 // received into, memory of the user's. It decides nothing, retries nothing and has no time-outs of
-// its own beyond joining; who is dead, the policy says. Kinds: in-process (tests, simulation), the
-// host's own sockets, UCX, MPI. UCX and MPI are modules behind a border in C (component.h), opened
-// at run time with the libraries they need, so that the package works without those;
-// load_transport() finds them.
+// its own beyond joining; who is dead, the policy says. Kinds: the host's own sockets, UCX, MPI.
+// UCX and MPI are modules behind a border in C (component.h), opened at run time with the libraries
+// they need, so that the package works without those; load_transport() finds them.
 //
 // Messages between two ranks arrive in the order they were sent, or not at all. Connections are
 // made when first needed. Threads of the transport sleep while nothing happens.

@@ -2,6 +2,7 @@
 #include "foreload/plan/placement.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -10,6 +11,12 @@
 #include "foreload/base/text.h"
 
 namespace foreload {
+namespace {
+
+// By PlacementKind.
+constexpr std::array<std::string_view, 3> kPlacements{"cover", "independent", "computed"};
+
+}  // namespace
 
 Result<Capacities> Capacities::of(uint32_t ranks, std::vector<std::vector<PlannedTier>> tiers) {
   if (tiers.empty()) tiers.emplace_back();
@@ -85,25 +92,15 @@ std::vector<Owned> Placement::owned_by(uint32_t rank, const Sizes& sizes) const 
 }
 
 Result<PlacementKind> parse_placement_kind(std::string_view name) {
-  for (PlacementKind kind :
-       {PlacementKind::cover, PlacementKind::independent, PlacementKind::computed}) {
-    if (name == name_of(kind)) return kind;
-  }
-  return fail(ErrorKind::invalid,
-              fmt::format("unknown placement '{}': use cover, independent or computed{}", name,
-                          did_you_mean(name, {"cover", "independent", "computed"})));
+  const auto kind = std::ranges::find(kPlacements, name);
+  if (kind != kPlacements.end()) return static_cast<PlacementKind>(kind - kPlacements.begin());
+  const std::vector<std::string> kinds(kPlacements.begin(), kPlacements.end());
+  return fail(ErrorKind::invalid, fmt::format("unknown placement '{}': use {}{}", name,
+                                              alternatives(kinds), did_you_mean(name, kinds)));
 }
 
 std::string_view name_of(PlacementKind kind) {
-  switch (kind) {
-    case PlacementKind::cover:
-      return "cover";
-    case PlacementKind::independent:
-      return "independent";
-    case PlacementKind::computed:
-      return "computed";
-  }
-  return "unknown";
+  return kPlacements[static_cast<size_t>(kind)];
 }
 
 }  // namespace foreload

@@ -15,7 +15,7 @@ namespace {
 
 // Changes whenever the same job would be planned differently, so that ranks of different versions
 // notice.
-constexpr uint32_t kPlanVersion = 2;
+constexpr uint32_t kPlanVersion = 3;
 // Counting more epochs than this says nothing new about who reads what most often.
 constexpr uint64_t kMostCountedEpochs = 4096;
 constexpr uint32_t kMostRanks = 1 << 24;
@@ -27,11 +27,6 @@ Result<void> check(const Job& job, const Sizes& sizes) {
     return refuse(fmt::format("{} ranks are too many: at most {}", job.ranks, kMostRanks));
   if (job.epochs == 0) return refuse("a job needs at least one epoch");
   if (job.batching.batch_size == 0) return refuse("a batch needs at least one sample");
-  if (job.start > sizes.samples())
-    return refuse(fmt::format("cannot start after {} samples: an epoch has {}; start within it",
-                              job.start, sizes.samples()));
-  if (job.order == OrderKind::given)
-    return refuse("a job cannot be planned ahead with a given order: use a seeded one");
   const Sharding whole{sizes.samples(), job.ranks, Pad::repeat, 0};
   const uint64_t epochs = job.epochs.value_or(kHorizon);
   uint64_t ignored = 0;
@@ -47,6 +42,18 @@ Result<void> check(const Job& job, const Sizes& sizes) {
                               sizes.total()));
   if (!job.held.empty() && job.placement != PlacementKind::cover)
     return refuse("samples already held need the placement 'cover': use it, or leave held out");
+  return {};
+}
+
+Result<void> check_order(const Job& job, const Order& order) {
+  if (order.expected() == nullptr)
+    return fail(ErrorKind::invalid,
+                "a job cannot be planned ahead with a given order: use a seeded one");
+  const uint64_t entries = order.expected()->shape(job.first_epoch).entries;
+  if (job.start > entries)
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot start after {} samples: an epoch has {}; start within it",
+                            job.start, entries));
   return {};
 }
 
@@ -76,6 +83,7 @@ Result<Plan> Plan::make(const Job& job, Sizes sizes, const PlanOptions& options)
   FORELOAD_CHECK(check(job, sizes));
   Plan plan(job, std::move(sizes));
   FORELOAD_TRY(plan.order_, make_order(job.order, plan.sizes_.samples(), job.seed));
+  FORELOAD_CHECK(check_order(job, *plan.order_));
   FORELOAD_TRY(plan.capacities_, Capacities::of(job.ranks, job.tiers));
   FORELOAD_CHECK(check_held(job, plan.sizes_, plan.capacities_));
 
@@ -101,7 +109,7 @@ Result<Plan> Plan::make(const Job& job, Sizes sizes, const PlanOptions& options)
 
   const unsigned threads = options.threads == 0 ? available_cpus() : options.threads;
   FORELOAD_TRY(ReaderTable table,
-               ReaderTable::build(*plan.order_, job.ranks, job.pad,
+               ReaderTable::build(*plan.order_->expected(), job.ranks, job.pad,
                                   {job.first_epoch, static_cast<uint32_t>(counted), job.start},
                                   threads, stage(options.progress, 0, 60)));
   plan.table_ = std::make_unique<const ReaderTable>(std::move(table));
@@ -118,13 +126,21 @@ Result<Plan> Plan::make(const Job& job, Sizes sizes, const PlanOptions& options)
 }
 
 Sharding Plan::sharding(uint64_t epoch) const {
-  return {sizes_.samples(), job_.ranks, job_.pad, epoch == job_.first_epoch ? job_.start : 0};
+  return {order_->expected()->shape(epoch).entries, job_.ranks, job_.pad,
+          epoch == job_.first_epoch ? job_.start : 0};
+}
+
+Sharding Plan::dealt(uint64_t entries, uint64_t start) const {
+  if (!order_->shared()) return {entries, 1, job_.pad, 0};
+  return {entries, job_.ranks, job_.pad, start};
 }
 
 Digest Plan::compute_digest() const {
+  const Digest order = order_->digest();
   Digester digest;
   digest.add(kPlanVersion)
-      .add(job_.order)
+      .add(order.high)
+      .add(order.low)
       .add(job_.seed)
       .add(job_.ranks)
       .add(job_.epochs.has_value())

@@ -2,7 +2,8 @@
 //
 // The plan of a training job: what every rank reads and when, what is kept where, and what that
 // costs. Computed once, before the first read, by every rank for itself; equal digests prove that
-// they came to the same result. Immutable: any thread may use it.
+// they came to the same result. Immutable, but for lists that somebody gives to the order: any
+// thread may use it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace foreload {
 
 // What the user wants.
 struct Job {
-  OrderKind order = OrderKind::torch;
+  OrderSettings order;
   uint64_t seed = 0;
   uint32_t ranks = 1;
   std::optional<uint64_t> epochs;  // unknown: planned over kHorizon epochs
@@ -56,9 +57,12 @@ class Plan {
   const Job& job() const { return job_; }
   const Sizes& sizes() const { return sizes_; }
   const Order& order() const { return *order_; }
+  GivenOrder* given() const { return order_->given(); }
   uint64_t epochs() const { return job_.epochs.value_or(kHorizon); }
-  // How an epoch of the job is dealt out; the first one may be a rest.
+  // How an epoch of the job is dealt out, as planned; the first one may be a rest.
   Sharding sharding(uint64_t epoch) const;
+  // How what is left of an epoch with so many entries is dealt out after `start` of them.
+  Sharding dealt(uint64_t entries, uint64_t start) const;
   const Capacities& capacities() const { return capacities_; }
   const Placement& placement() const { return placement_; }
   // Null for a `computed` placement.
@@ -72,7 +76,7 @@ class Plan {
 
   Job job_;
   Sizes sizes_;
-  std::unique_ptr<const Order> order_;
+  std::unique_ptr<Order> order_;
   Capacities capacities_;
   std::unique_ptr<const ReaderTable> table_;
   Placement placement_;

@@ -26,8 +26,7 @@ class Sizes {
   uint64_t total() const { return total_; }
   uint64_t largest() const { return largest_; }
   uint64_t mean() const { return total_ / samples_; }
-  uint64_t unknown() const { return unknown_; }  // how many were planned with the mean
-  bool is_uniform() const { return each_.empty(); }
+  uint64_t unknown() const { return unknown_; }             // how many were planned with the mean
   std::span<const uint64_t> each() const { return each_; }  // empty if uniform
 
  private:

@@ -135,7 +135,7 @@ std::string to_text(const Plan& plan, const SummaryOptions& options) {
   line("{:<13}{} rank{} x {} epoch{}{}, batches of {}, order {}, seed {}", "job",
        format_count(job.ranks), job.ranks == 1 ? "" : "s", format_count(plan.epochs()),
        plan.epochs() == 1 ? "" : "s", job.epochs ? "" : " (number unknown: a horizon)",
-       format_count(job.batching.batch_size), name_of(job.order), job.seed);
+       format_count(job.batching.batch_size), plan.order().name(), job.seed);
   std::string parts;
   for (uint32_t tier = 0; tier < capacities.tiers(); ++tier)
     parts += fmt::format("{}{} {}", tier == 0 ? "" : " + ", capacities.name(tier),
@@ -204,7 +204,7 @@ std::string to_json(const Plan& plan, const SummaryOptions& options) {
       {"epochs_known", job.epochs.has_value()},
       {"counted_epochs", traffic.counted_epochs},
       {"batch_size", job.batching.batch_size},
-      {"order", name_of(job.order)},
+      {"order", plan.order().name()},
       {"seed", job.seed},
       {"pad", job.pad == Pad::repeat ? "repeat" : "truncate"},
       {"placement", name_of(job.placement)},

@@ -25,6 +25,7 @@ struct OpenBatch {
   Sharding sharding;  // gives the place of each sample in what all ranks read in the epoch
   std::vector<uint64_t> samples;
   bool last_of_epoch;
+  bool as_bytes = false;  // a fetch that is not decoded
 };
 // Read a sample into its place; kNoBatch: into memory of the request's own, for a tier. A `hedge`
 // is a second read for a place: into memory of its own too, which becomes the place's if it ends
@@ -37,9 +38,18 @@ struct Read {
   RunTime deadline;  // from now
   bool hedge = false;
 };
-// The read does not count any more. What it may still write is not the place's.
+// The read, or the making after it, does not count any more. What it may still write is not the
+// place's.
 struct Cancel {
   uint64_t request;
+};
+// Make of what a read from the source has just brought the form in which samples are kept, in the
+// place of that read; kNoBatch: in memory of the request's own. Made follows, unless it is
+// cancelled.
+struct Make {
+  uint64_t request;
+  uint64_t sample;
+  BatchPlace place;
 };
 // Decode the bytes in this place.
 struct Decode {
@@ -72,11 +82,13 @@ struct Substitute {
 struct LoseTier {
   uint32_t tier;
 };
-// All samples of the batch are there, and all batches before it were delivered.
+// All samples of the batch are there, and all batches before it were delivered; of a fetch, all
+// that can be had.
 struct Deliver {
   uint64_t batch;
 };
-// A sample could not be had; the batch cannot be delivered, nor any after it.
+// A sample could not be had; the batch cannot be delivered, nor any after it. A fetch is delivered
+// without it.
 struct Fail {
   uint64_t sample;
   BatchPlace place;
@@ -157,10 +169,10 @@ struct DropPeer {
 
 using Action =
     std::variant<action::ComputeEpoch, action::OpenBatch, action::Read, action::Cancel,
-                 action::Decode, action::Place, action::Evict, action::Copy, action::Substitute,
-                 action::LoseTier, action::Deliver, action::Fail, action::Skip, action::SetTimer,
-                 action::CloseBatch, action::Serve, action::Refuse, action::HoldPush,
-                 action::SendPush, action::EndPush, action::TellUnread, action::PlacePushed,
-                 action::AnswerPush, action::Ping, action::DropPeer>;
+                 action::Make, action::Decode, action::Place, action::Evict, action::Copy,
+                 action::Substitute, action::LoseTier, action::Deliver, action::Fail, action::Skip,
+                 action::SetTimer, action::CloseBatch, action::Serve, action::Refuse,
+                 action::HoldPush, action::SendPush, action::EndPush, action::TellUnread,
+                 action::PlacePushed, action::AnswerPush, action::Ping, action::DropPeer>;
 
 }  // namespace foreload

@@ -2,7 +2,7 @@
 //
 // What all parts of one policy share: the plan, the settings, the time of the event being handled,
 // and where decisions are written down. Parts ask here, and nowhere else, how large a sample is and
-// whose it is.
+// whose it is: `bytes` are those of the form in which it is kept.
 //
 // For one thread.
 #pragma once
@@ -31,6 +31,14 @@ struct Desk {
 
   uint64_t samples() const { return plan->sizes().samples(); }
   uint64_t bytes(uint64_t sample) const { return plan->sizes()[sample]; }
+  uint64_t source_bytes(uint64_t sample) const {
+    return makes() ? (*settings.made_from)[sample] : bytes(sample);
+  }
+  // Memory that a sample takes from its read on until it is kept.
+  uint64_t memory_of(uint64_t sample) const {
+    return bytes(sample) + (makes() ? source_bytes(sample) : 0);
+  }
+  bool makes() const { return settings.made_from != nullptr; }
   uint32_t tiers() const { return plan->capacities().tiers(); }
   Owner owner(uint64_t sample) const { return plan->placement().owner(sample); }
   bool is_owner(uint64_t sample) const { return owner(sample).rank == settings.rank; }

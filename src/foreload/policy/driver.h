@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Whoever carries out what a policy decides: the engine with real devices, the simulator with
-// modelled ones, tests by hand. One function per action, so that a new action is missed by nobody.
+// modelled ones, also in tests. One function per action, so that a new action is missed by nobody.
 //
 // For one thread.
 #pragma once
@@ -34,6 +34,7 @@ class Driver {
   virtual void carry(action::OpenBatch& a) = 0;
   virtual void carry(action::Read& a) = 0;
   virtual void carry(action::Cancel& a) = 0;
+  virtual void carry(action::Make& a) = 0;
   virtual void carry(action::Decode& a) = 0;
   virtual void carry(action::Place& a) = 0;
   virtual void carry(action::Evict& a) = 0;

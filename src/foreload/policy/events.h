@@ -35,6 +35,12 @@ struct BatchPlace {
 // Stands for "no batch": a read whose bytes only go to a tier.
 inline constexpr uint64_t kNoBatch = UINT64_MAX;
 
+// Fetches, random access beside the ordered batches, are batches whose numbers begin here.
+inline constexpr uint64_t kFetches = uint64_t{1} << 63;
+inline bool is_fetch(uint64_t batch) {
+  return batch >= kFetches && batch != kNoBatch;
+}
+
 // How a read ended. `changed`: the object is not the one that was listed. `undecodable`: it was
 // read, and its bytes are not what they should be.
 enum class ReadEnd : uint8_t {
@@ -55,21 +61,31 @@ inline constexpr uint64_t kNoPush = 0;
 enum class PushEnd : uint8_t { kept, refused };
 
 namespace event {
-// The order of an epoch, asked for with ComputeEpoch, or this rank's reading list as a sampler gave
-// it, which may come with batches of its own: the position after the last sample of each.
+// The order of an epoch: asked for with ComputeEpoch, or beyond what was known at the start, and
+// just given.
 struct EpochKnown {
   uint64_t epoch;
   std::shared_ptr<const EpochOrder> order;
-  std::shared_ptr<const std::vector<uint64_t>> batch_ends = nullptr;
 };
 struct ReadEnded {
   uint64_t request;
   ReadEnd end;
 };
+// A read from the source did not begin: another loader has put the sample into this tier. REQUIRES:
+// this rank owns the sample, or has no peers.
+struct Found {
+  uint64_t request;
+  uint32_t tier;
+};
 // A tier has taken a sample, or could not.
 struct Placed {
   uint64_t sample;
   uint32_t tier;
+  bool ok;
+};
+// What was read from the source is in the form in which samples are kept, or cannot be.
+struct Made {
+  uint64_t request;
   bool ok;
 };
 // A sample was decoded into its place, or could not be.
@@ -92,6 +108,17 @@ struct Seek {
   // Samples of that epoch already consumed by all ranks together. A list that is given for it is
   // what comes after them.
   uint64_t start;
+};
+// Somebody wants these samples now, whatever the reading list says, or does not want them any more.
+// `batch` is is_fetch() and new. OpenBatch follows, Fail for each sample that cannot be had, and
+// Deliver. REQUIRES: samples that there are, at least one.
+struct Fetch {
+  uint64_t batch;
+  std::vector<uint64_t> samples;
+  bool as_bytes = false;  // even if batches are decoded
+};
+struct ForgetFetch {
+  uint64_t batch;
 };
 // A peer is gone: it has left in good order, or the transport noticed that it died.
 struct PeerDown {
@@ -135,8 +162,9 @@ struct PushAnswered {
 };
 }  // namespace event
 
-using Event = std::variant<event::EpochKnown, event::ReadEnded, event::Placed, event::Decoded,
-                           event::Consumed, event::Timer, event::TierLost, event::Seek,
+using Event = std::variant<event::EpochKnown, event::ReadEnded, event::Found, event::Placed,
+                           event::Made, event::Decoded, event::Consumed, event::Timer,
+                           event::TierLost, event::Seek, event::Fetch, event::ForgetFetch,
                            event::PeerDown, event::PeerHeard, event::PeerRequest, event::PeerCancel,
                            event::Served, event::PeerPush, event::PushAnswered>;
 

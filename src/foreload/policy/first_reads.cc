@@ -30,7 +30,7 @@ FirstReads::FirstReads(Desk& desk, Copies& copies, const Lives& lives)
     : desk_(desk),
       copies_(copies),
       lives_(lives),
-      unsure_(desk.settings.given_lists),
+      unsure_(!desk.plan->order().shared()),
       unseen_(desk.samples()) {
   if (!desk.with_peers) return;
   for (const Held& copy : desk.plan->job().held) {

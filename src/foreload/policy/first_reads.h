@@ -26,7 +26,7 @@ class FirstReads {
   // Positions of an epoch that somebody reads, when it is over, and those that nobody reads.
   void note_read(const EpochOrder& order, uint64_t first, uint64_t end);
   void note_left_out(const EpochOrder& order, uint64_t first, uint64_t end);
-  // After a seek, or with lists of samplers, nobody knows what was read.
+  // After a seek, or where each rank has an order of its own, nobody knows what was read.
   bool unsure() const { return unsure_; }
 
   // A sample that this rank keeps and somebody waits for, until its first reader pushes it.

@@ -22,9 +22,10 @@ uint32_t Flights::start(Origin from, uint64_t sample, BatchPlace place, bool wai
   flight.place = place;
   flight.begin = desk_.now;
   flight.rival = Flight::kAlone;
+  flight.beside_peer = false;
   paths_.limiter(from).start(desk_.now, waiting);
   if (place.batch == kNoBatch) {
-    ahead_bytes_ += desk_.bytes(sample);
+    ahead_bytes_ += desk_.memory_of(sample);
   } else {
     BatchWindow::Entry& entry = window_.at(place);
     entry.state = BatchWindow::State::reading;
@@ -39,7 +40,8 @@ const Flight* Flights::end(const event::ReadEnded& e) {
   if (slot >= size() || !flights_[slot].active || id_of(slot) != e.request) return nullptr;
   free(slot);
   const Flight& flight = flights_[slot];
-  const uint64_t bytes = desk_.bytes(flight.sample);
+  const uint64_t bytes = flight.is_from(Origin::Kind::source) ? desk_.source_bytes(flight.sample)
+                                                              : desk_.bytes(flight.sample);
   Limiter& limiter = paths_.limiter(flight.from);
   limiter.finish(desk_.now, e.end == ReadEnd::ok ? bytes : 0);
   if (e.end == ReadEnd::throttled) limiter.throttled(desk_.now);
@@ -55,7 +57,7 @@ void Flights::free(uint32_t slot) {
   Flight& flight = flights_[slot];
   flight.active = false;
   free_.push_back(slot);
-  if (!flight.has_place()) ahead_bytes_ -= desk_.bytes(flight.sample);
+  if (!flight.has_place()) ahead_bytes_ -= desk_.memory_of(flight.sample);
 }
 
 const Flight& Flights::cancel(uint32_t slot) {
@@ -78,22 +80,24 @@ bool Flights::is_late(const Flight& flight) const {
       desk_.settings.hedge_factor * std::chrono::duration<double, std::nano>(usual));
   if (desk_.now - flight.begin < std::max(desk_.settings.hedge_after, long_for_this_path))
     return false;
-  return static_cast<double>(desk_.totals.hedged_bytes + desk_.bytes(flight.sample)) <=
+  return static_cast<double>(desk_.totals.hedged_bytes + desk_.source_bytes(flight.sample)) <=
          desk_.settings.hedge_share * static_cast<double>(source_bytes_);
 }
 
 void Flights::hedge(uint32_t slot, Origin from, BatchPlace place) {
   const uint64_t sample = flights_[slot].sample;
   ++desk_.totals.hedged;
-  desk_.totals.hedged_bytes += desk_.bytes(sample);
+  desk_.totals.hedged_bytes += desk_.source_bytes(sample);
   const uint32_t rival = start(from, sample, place, paths_.wanted(kSource), true);
   flights_[rival].rival = slot;
+  flights_[rival].beside_peer = flights_[slot].is_from(Origin::Kind::peer);
   flights_[slot].rival = rival;
 }
 
 const Flight& Flights::part(const Flight& ended) {
   Flight& rival = flights_[ended.rival];
   rival.rival = Flight::kAlone;
+  rival.beside_peer = false;
   return rival;
 }
 

@@ -33,7 +33,8 @@ struct Flight {
   uint64_t sample = 0;
   BatchPlace place;
   RunTime begin{0};
-  uint32_t rival = kAlone;  // slot of the other read for the same sample, if it is hedged
+  uint32_t rival = kAlone;   // slot of the other read for the same sample, if it is hedged
+  bool beside_peer = false;  // a peer is asked for it, too, and this read is the hedge
 };
 
 class Flights {

@@ -155,6 +155,11 @@ void Keeping::take_over_replicas() {
   }
 }
 
+void Keeping::found(uint64_t sample, uint32_t tier) {
+  if (!copies_.alive(tier) || copies_.has(sample, tier)) return;
+  copies_.add(sample, tier);
+}
+
 void Keeping::forget(uint64_t sample, uint32_t tier) {
   if (!copies_.has(sample, tier)) return;
   copies_.remove(sample, tier);

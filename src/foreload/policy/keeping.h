@@ -41,6 +41,9 @@ class Keeping {
   bool placed(const event::Placed& e);
   uint64_t placing_bytes() const { return placing_bytes_; }  // to tiers other than the first
 
+  // Somebody else has put a copy there, for as long as it stays. REQUIRES: this rank owns the
+  // sample, or has no peers.
+  void found(uint64_t sample, uint32_t tier);
   // A copy is not there any more.
   void forget(uint64_t sample, uint32_t tier);
   // And whatever is left of it must go, unless it is known that nothing is.

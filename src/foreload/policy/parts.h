@@ -15,6 +15,7 @@
 #include "foreload/policy/keepers.h"
 #include "foreload/policy/keeping.h"
 #include "foreload/policy/lives.h"
+#include "foreload/policy/making.h"
 #include "foreload/policy/paths.h"
 #include "foreload/policy/pushes.h"
 #include "foreload/policy/reading_list.h"
@@ -39,6 +40,7 @@ struct PolicyParts {
   BatchWindow window{desk};
   Paths paths{desk};
   Flights flights{desk, paths, window};
+  Making making{desk};
   Serving serving{desk, copies, keeping, lives};
   Pushes pushes{desk, keepers, lives};
 };

@@ -19,6 +19,15 @@ Paths::Paths(const Desk& desk) {
   peer_lines_.resize(desk.plan->job().ranks);
 }
 
+BatchPlace Line::take() {
+  const bool fetch = ordered_.empty() || (fetch_is_next_ && !fetches_.empty());
+  fetch_is_next_ = !fetch;
+  std::deque<BatchPlace>& line = fetch ? fetches_ : ordered_;
+  const BatchPlace first = line.front();
+  line.pop_front();
+  return first;
+}
+
 void Paths::line_up(Origin path, BatchPlace place) {
   if (!is_peer(path)) return of(path).line.push_back(place);
   peer_lines_[path.number].push_back(place);
@@ -26,11 +35,7 @@ void Paths::line_up(Origin path, BatchPlace place) {
 }
 
 BatchPlace Paths::take(Origin path) {
-  if (!is_peer(path)) {
-    const BatchPlace first = of(path).line.front();
-    of(path).line.pop_front();
-    return first;
-  }
+  if (!is_peer(path)) return of(path).line.take();
   Fifo<BatchPlace>& line = peer_lines_[path.number];
   const BatchPlace first = line.front();
   line.pop_front();

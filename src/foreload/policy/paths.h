@@ -27,6 +27,30 @@ inline Origin peer_origin(uint32_t rank) {
   return {Origin::Kind::peer, rank};
 }
 
+// Places that wait: of ordered batches, and of fetches. While both wait they take turns.
+class Line {
+ public:
+  bool empty() const { return ordered_.empty() && fetches_.empty(); }
+  uint64_t size() const { return ordered_.size() + fetches_.size(); }
+  void push_back(BatchPlace place) { of(place).push_back(place); }
+  void push_front(BatchPlace place) { of(place).push_front(place); }
+  // REQUIRES: not empty.
+  BatchPlace take();
+  void clear() {
+    ordered_.clear();
+    fetches_.clear();
+  }
+
+ private:
+  std::deque<BatchPlace>& of(BatchPlace place) {
+    return is_fetch(place.batch) ? fetches_ : ordered_;
+  }
+
+  std::deque<BatchPlace> ordered_;
+  std::deque<BatchPlace> fetches_;
+  bool fetch_is_next_ = true;
+};
+
 class Paths {
  public:
   explicit Paths(const Desk& desk);
@@ -60,7 +84,7 @@ class Paths {
   struct Path {
     Limiter limiter;
     Pace pace;
-    std::deque<BatchPlace> line;
+    Line line;
   };
   static bool is_peer(Origin path) { return path.kind == Origin::Kind::peer; }
   static size_t number_of(Origin path) {

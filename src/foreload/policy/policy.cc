@@ -25,9 +25,12 @@ void Policy::on(const Event& event, RunTime now, std::vector<Action>& actions) {
 }
 
 void Policy::go_on() {
-  parts_.window.deliver();
-  reads_.open_batches();
-  reads_.start();
+  do {
+    parts_.window.deliver();
+    reads_.open_fetches();
+    reads_.open_batches();
+    reads_.start();
+  } while (parts_.window.has_complete_fetches());  // those that were forgotten
   reads_.read_ahead();
   lateness_.set_timer();
 }

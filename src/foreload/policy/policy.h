@@ -11,6 +11,10 @@
 // that this rank owns is kept in its tier when it arrives. While the source has room and the window
 // is full, owned samples further ahead are read into their tiers. Batches are delivered in order.
 //
+// Samples may be kept in another form than the source has. Then what a read of the source brings is
+// made into that form first, and has arrived when it is made: tiers, peers and places of batches
+// know no other.
+//
 // With peers, ranks act as one cache. A sample's first reader in the run reads it from the source
 // and pushes it to the sample's owner; everybody else asks the owner, who makes them wait as long
 // as the push is still to come. Memory of ranks on the same host is read in place, before anybody
@@ -21,6 +25,9 @@
 // A read that the next batch waits for and that takes far longer than reads on its path usually do
 // is hedged: the sample is read a second time, from another copy or the source, and the first to
 // arrive is taken. Hedged reads stay below a small share of all bytes.
+//
+// Fetches are batches beside the reading list: read over the same paths, in turn with the ordered
+// ones, kept where the plan wants it, and delivered as soon as they are complete.
 //
 // This class only says who deals with what: parts.h lists what is remembered and where.
 //
@@ -65,12 +72,16 @@ class Policy {
  private:
   void handle(const event::EpochKnown& e) { parts_.list.learn(e); }
   void handle(const event::ReadEnded& e) { reads_.ended(e); }
+  void handle(const event::Found& e) { reads_.found(e); }
   void handle(const event::Placed& e) { reads_.placed(e); }
+  void handle(const event::Made& e) { reads_.made(e); }
   void handle(const event::Decoded& e) { parts_.window.decoded(e); }
   void handle(const event::Consumed& e) { parts_.window.consumed(e.batch); }
   void handle(const event::Timer&) { lateness_.rang(); }
   void handle(const event::TierLost& e) { reads_.lose_tier(e.tier); }
   void handle(const event::Seek& e) { reads_.seek(e); }
+  void handle(const event::Fetch& e) { parts_.window.queue(e); }
+  void handle(const event::ForgetFetch& e) { parts_.window.forget(e.batch); }
   template <class OfPeers>
   void handle(const OfPeers& e) {
     if (parts_.desk.with_peers) peering_.on(e);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // This rank's reading list as a cursor: across epochs, cut into batches, from where the run begins
-// or a seek says. Orders of epochs are asked for when they are needed, or given by a sampler.
+// or a seek says. The order of an epoch is asked for when it is needed and was known at the start;
+// otherwise the list waits until somebody tells it.
 //
 // For one thread.
 #pragma once
@@ -47,25 +48,23 @@ class ReadingList {
   // Positions looked at per decision.
   static constexpr uint64_t kAheadSteps = 256;
 
-  struct Known {
-    std::shared_ptr<const EpochOrder> order;
-    std::shared_ptr<const std::vector<uint64_t>> batch_ends;  // null: equal batches
-  };
-  const Known* known(uint64_t epoch);
+  // Null if it is not known yet.
+  const EpochOrder* known(uint64_t epoch);
   uint64_t start_of(uint64_t epoch) const { return epoch == resumed_epoch_ ? resumed_start_ : 0; }
   Sharding sharding_of(uint64_t epoch, const EpochOrder& order) const;
   void read(const EpochOrder& order, const Sharding& sharding, uint64_t first,
             std::span<uint64_t> out) const;
-  uint64_t batches_of(const Known& known, const Sharding& sharding) const;
-  uint64_t end_of_batch(const Known& known, const Sharding& sharding, uint64_t i) const;
-  uint64_t end_of_batches(const Known& known, const Sharding& sharding) const;
+  uint64_t batches_of(const EpochOrder& order, const Sharding& sharding) const;
+  uint64_t end_of_batch(const EpochOrder& order, const Sharding& sharding, uint64_t i) const;
+  uint64_t end_of_batches(const EpochOrder& order, const Sharding& sharding) const;
   // The position in the epoch's order after the last one that anybody reads; padding apart.
-  uint64_t end_of_reads(const Known& known, const Sharding& sharding) const;
+  uint64_t end_of_reads(const EpochOrder& order, const Sharding& sharding) const;
 
   Desk& desk_;
   FirstReads& reads_;
-  std::map<uint64_t, Known> known_;  // this epoch and the next
-  uint64_t computing_ = kNoBatch;    // epoch asked for, not known yet
+  const uint64_t known_ahead_;                                   // epochs, from the start
+  std::map<uint64_t, std::shared_ptr<const EpochOrder>> known_;  // this epoch and the next
+  uint64_t computing_ = kNoBatch;                                // epoch asked for, not known yet
   // The next batch, and the samples of its epoch consumed before the run.
   uint64_t epoch_;
   uint64_t batch_in_epoch_ = 0;
@@ -87,9 +86,9 @@ void ReadingList::look_ahead(Visit visit) {
     ahead_epoch_ = epoch_;
     ahead_position_ = position_;
   }
-  const EpochOrder& order = *known->second.order;
+  const EpochOrder& order = *known->second;
   const Sharding sharding = sharding_of(epoch_, order);
-  const uint64_t end = end_of_batches(known->second, sharding);
+  const uint64_t end = end_of_batches(order, sharding);
   for (uint64_t step = 0; step < kAheadSteps && ahead_position_ < end; ++step, ++ahead_position_) {
     std::array<uint64_t, 1> sample{};
     read(order, sharding, ahead_position_, sample);

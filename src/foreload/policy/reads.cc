@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,15 @@ void Reads::open_batches() {
   }
 }
 
+void Reads::open_fetches() {
+  while (const event::Fetch* next =
+             parts_.window.next_fetch(parts_.keeping.placing_bytes() + parts_.pushes.bytes())) {
+    const auto samples = static_cast<uint32_t>(next->samples.size());
+    const uint64_t number = parts_.window.open_fetch(parts_.list.epoch());
+    for (uint32_t i = 0; i < samples; ++i) look_for({number, i});
+  }
+}
+
 // Decides where the sample of an open place comes from.
 void Reads::look_for(BatchPlace place) {
   const uint64_t sample = parts_.window.at(place).sample;
@@ -33,7 +43,9 @@ void Reads::look_for(BatchPlace place) {
   const bool ask_around = parts_.desk.with_peers && parts_.first_reads.was_read(sample);
   const uint32_t keeper = ask_around ? parts_.keepers.keeper_of(sample) : kNoOwner;
   const bool here = keeper == parts_.desk.settings.rank;
-  if (here && parts_.first_reads.expect(sample)) return parts_.window.wait_for(sample, place);
+  // A push may come late in the epoch: who asks out of order is not to wait for it.
+  if (here && !is_fetch(place.batch) && parts_.first_reads.expect(sample))
+    return parts_.window.wait_for(sample, place);
   parts_.copies.set(sample, OnItsWay::arriving);
   if (parts_.keepers.neighbour_with(sample).kind == Origin::Kind::neighbour)
     parts_.paths.line_up(kNeighbours, place);
@@ -92,7 +104,9 @@ void Reads::start() {
   while (parts_.paths.ready(kSource)) {
     const BatchPlace place = parts_.paths.take(kSource);
     const uint64_t sample = parts_.window.at(place).sample;
-    if (parts_.copies.has(sample))
+    if (parts_.window.is_forgotten(place))
+      leave_out(place);
+    else if (parts_.copies.has(sample))
       look_for_anew(place);
     else
       parts_.flights.start(kSource, sample, place, parts_.paths.wanted(kSource));
@@ -110,9 +124,10 @@ void Reads::start() {
 
 void Reads::read_ahead() {
   auto has_room = [this] {
-    return parts_.paths.limiter(kSource).has_room() &&
-           parts_.keeping.placing_bytes() + parts_.flights.ahead_bytes() <
-               parts_.desk.settings.ahead_bytes;
+    return parts_.paths.limiter(kSource).has_room() && parts_.keeping.placing_bytes() +
+                                                               parts_.flights.ahead_bytes() +
+                                                               parts_.making.ahead_bytes() <
+                                                           parts_.desk.settings.ahead_bytes;
   };
   bool room = !parts_.paths.wanted(kSource) && has_room();
   if (!room) return;
@@ -135,7 +150,10 @@ void Reads::ended(const event::ReadEnded& e) {
   if (flight == nullptr) return;
   if (e.end == ReadEnd::ok) {
     end_rival(*flight);
-    arrived(*flight, e.request);
+    if (flight->is_from(Origin::Kind::source) && parts_.desk.makes())
+      parts_.making.begin(e.request, *flight);
+    else
+      arrived(*flight, e.request);
   } else if (flight->is_from(Origin::Kind::tier)) {
     lose_copy(*flight, e.end);
   } else if (flight->is_hedged()) {
@@ -149,6 +167,28 @@ void Reads::ended(const event::ReadEnded& e) {
   } else {
     not_arrived(*flight, e.end);
   }
+}
+
+void Reads::made(const event::Made& e) {
+  const std::optional<Flight> read = parts_.making.end(e.request);
+  if (!read) return;
+  if (e.ok)
+    arrived(*read, e.request);
+  else
+    not_arrived(*read, ReadEnd::undecodable);
+}
+
+void Reads::found(const event::Found& e) {
+  const Flight* ended = parts_.flights.end({e.request, ReadEnd::missing});
+  if (ended == nullptr) return;
+  const Flight flight = *ended;
+  parts_.keeping.found(flight.sample, e.tier);
+  if (flight.has_place()) {
+    parts_.window.at(flight.place).state = BatchWindow::State::waiting;
+    return look_for_anew(flight.place);
+  }
+  parts_.copies.set(flight.sample, OnItsWay::no);
+  wake_waiters(flight.sample);
 }
 
 void Reads::arrived(const Flight& flight, uint64_t id) {
@@ -176,7 +216,7 @@ void Reads::arrived(const Flight& flight, uint64_t id) {
     for (const BatchPlace& waiting : parts_.window.take_waiters(sample)) {
       parts_.desk.act(action::Copy{flight.place, waiting});
       if (flight.is_from(Origin::Kind::source))
-        parts_.desk.totals.read_along_bytes += parts_.desk.bytes(sample);
+        parts_.desk.totals.read_along_bytes += parts_.desk.source_bytes(sample);
       parts_.window.filled(waiting);
     }
   } else if (!kept && parts_.window.first_waiter(sample) != nullptr) {
@@ -198,9 +238,7 @@ void Reads::keep(const Flight& flight, uint64_t id, uint32_t tier) {
 // What this rank does not keep, or only as a replica, goes to its keeper.
 void Reads::share(const Flight& flight, uint64_t id, uint32_t replica_tier) {
   // A hedge for a peer that took too long brings what the peer has.
-  const bool peer_has_it = flight.hedge && flight.is_hedged() &&
-                           parts_.flights[flight.rival].is_from(Origin::Kind::peer);
-  if (flight.is_from(Origin::Kind::source) && !peer_has_it && is_read_later(flight.place))
+  if (flight.is_from(Origin::Kind::source) && !flight.beside_peer && is_read_later(flight.place))
     parts_.pushes.push(id, flight.sample, flight.place);
   // It was to be adopted, and there is no room any more.
   if (replica_tier == kNoTier) return parts_.serving.answer(flight.sample);
@@ -241,11 +279,13 @@ void Reads::not_arrived(const Flight& flight, ReadEnd end) {
     parts_.copies.set(flight.sample, OnItsWay::no);
     return wake_waiters(flight.sample);
   }
+  if (parts_.window.is_forgotten(flight.place)) return leave_out(flight.place);
   const PolicySettings& settings = parts_.desk.settings;
   BatchWindow::Entry& entry = parts_.window.at(flight.place);
   entry.end = end;
   entry.tries += end == ReadEnd::deadline && settings.tries > 2 ? settings.tries - 1 : 1;
-  const bool hopeless = end == ReadEnd::permanent || end == ReadEnd::changed;
+  const bool hopeless =
+      end == ReadEnd::permanent || end == ReadEnd::changed || end == ReadEnd::undecodable;
   if (hopeless || entry.tries >= settings.tries) return give_up(flight.place);
   ++parts_.desk.totals.retries;
   entry.state = BatchWindow::State::waiting;
@@ -271,6 +311,13 @@ void Reads::give_up(BatchPlace place) {
     parts_.window.mark_bad(bad, lost.end, lost.tries, parts_.desk.now - lost.first_try);
 }
 
+void Reads::leave_out(BatchPlace place) {
+  const uint64_t sample = parts_.window.at(place).sample;
+  parts_.copies.set(sample, OnItsWay::no);
+  parts_.window.leave_empty(place);
+  wake_waiters(sample);
+}
+
 void Reads::wake_waiters(uint64_t sample) {
   parts_.serving.answer(sample);
   for (const BatchPlace& place : parts_.window.take_waiters(sample)) look_for(place);
@@ -293,17 +340,24 @@ void Reads::placed(const event::Placed& e) {
 
 void Reads::lose_tier(uint32_t tier) {
   parts_.keeping.lose_tier(tier);
+  // Nothing comes from it any more. A hedge that was on its way besides a copy is now the read that
+  // all others wait for.
+  for (uint32_t slot = 0; slot < parts_.flights.size(); ++slot)
+    if (parts_.flights[slot].active && parts_.flights[slot].from == tier_origin(tier))
+      lose_copy(parts_.flights.cancel(slot), ReadEnd::missing);
   for (const BatchPlace& place : parts_.paths.take_all(tier_origin(tier))) look_for(place);
 }
 
 void Reads::seek(const event::Seek& to) {
   parts_.flights.cancel_all();
+  parts_.making.cancel_all();
   parts_.first_reads.forget();
   parts_.serving.forget();
   parts_.copies.forget_arriving();
   parts_.window.close_all();
   parts_.paths.clear();
   parts_.list.seek(to);
+  for (const BatchPlace& place : parts_.window.unfilled_of_fetches()) look_for(place);
 }
 
 void Reads::hedge(uint32_t slot, BatchPlace place) {

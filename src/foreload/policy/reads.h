@@ -18,12 +18,15 @@ class Reads {
 
   // As far as the window has room.
   void open_batches();
+  void open_fetches();
   // As far as paths have room.
   void start();
   // Kept samples beyond the window go into their tiers while the source has nothing better to do.
   void read_ahead();
 
   void ended(const event::ReadEnded& e);
+  void found(const event::Found& e);
+  void made(const event::Made& e);
   void placed(const event::Placed& e);
   void lose_tier(uint32_t tier);
   // What is open or on its way is forgotten.
@@ -53,6 +56,8 @@ class Reads {
   void place(const Flight& flight, uint64_t id, uint32_t tier);
   void not_arrived(const Flight& flight, ReadEnd end);
   void give_up(BatchPlace place);
+  // Nobody wants what this place was to get from the source; others may.
+  void leave_out(BatchPlace place);
 
   void leave_to_rival(const Flight& flight);
   void end_rival(const Flight& flight);

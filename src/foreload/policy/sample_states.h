@@ -2,7 +2,7 @@
 //
 // What a rank knows of single samples, in little memory: a job has millions of samples, and in the
 // simulator thousands of ranks. SparseStates is for what few samples have at a time, SampleBits for
-// what any may have.
+// what any may have; neither takes memory for samples that nobody touched.
 //
 // For one thread.
 #pragma once
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "foreload/base/random.h"
+#include "foreload/base/sparse_array.h"
 
 namespace foreload {
 
@@ -114,16 +115,18 @@ class SampleBits {
   }
   void set(uint64_t sample, uint32_t bit) {
     const uint64_t at = sample * width_ + bit;
-    words_[at / 64] |= uint64_t{1} << at % 64;
+    words_.touch(at / 64) |= uint64_t{1} << at % 64;
   }
   void reset(uint64_t sample, uint32_t bit) {
     const uint64_t at = sample * width_ + bit;
-    words_[at / 64] &= ~(uint64_t{1} << at % 64);
+    if (test(sample, bit)) words_.touch(at / 64) &= ~(uint64_t{1} << at % 64);
   }
+
+  uint64_t bytes() const { return words_.bytes(); }
 
  private:
   uint32_t width_;
-  std::vector<uint64_t> words_;
+  SparseArray<uint64_t> words_;
 };
 
 }  // namespace foreload

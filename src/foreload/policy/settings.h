@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
+#include "foreload/plan/sizes.h"
 #include "foreload/policy/limiter.h"
 
 namespace foreload {
@@ -19,6 +21,9 @@ struct PolicySettings {
   uint64_t window_samples = 65'536;  // of open batches: where samples are tiny, their number costs
   uint64_t ahead_bytes = uint64_t{32} << 20;  // in flight beyond the window, on their way to a tier
   bool skip_bad_samples = false;
+  // Sizes at the source, where what is read there is made into the form in which samples are kept,
+  // whose sizes the plan has, before anybody else has it; null: it is kept as it is read.
+  std::shared_ptr<const Sizes> made_from;
   // Samples are decoded in their places before they are delivered, each into so many bytes.
   bool decode = false;
   uint64_t decoded_bytes = 0;
@@ -54,8 +59,6 @@ struct PolicySettings {
   std::vector<uint32_t> neighbours;
   // Which replicas give way to what the dead held, by name (eviction.h).
   std::string_view eviction = "in turn";
-  // Somebody gives this rank's reading lists, epoch by epoch: nothing is asked for.
-  bool given_lists = false;
 };
 
 // What the policy knows about itself, for statistics.

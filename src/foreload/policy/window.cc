@@ -13,19 +13,75 @@ bool BatchWindow::has_room(uint64_t bytes, uint64_t samples, uint64_t others) co
 }
 
 uint64_t BatchWindow::open(uint64_t epoch, std::span<const uint64_t> samples, uint64_t bytes) {
-  Batch& batch = batches_.emplace_back();
-  batch.number = next_number_++;
+  open_bytes_ += bytes;
+  open_samples_ += samples.size();
+  return batches_.emplace_back(make(next_number_++, epoch, samples, bytes)).number;
+}
+
+BatchWindow::Batch BatchWindow::make(uint64_t number, uint64_t epoch,
+                                     std::span<const uint64_t> samples, uint64_t bytes) {
+  Batch batch;
+  batch.number = number;
   batch.epoch = epoch;
   batch.bytes = bytes;
   batch.pending = static_cast<uint32_t>(samples.size());
   batch.entries.reserve(samples.size());
   for (const uint64_t sample : samples) batch.entries.push_back({sample});
-  open_bytes_ += bytes;
-  open_samples_ += samples.size();
+  return batch;
+}
+
+uint64_t BatchWindow::bytes_of(const event::Fetch& fetch) const {
+  uint64_t bytes = 0;
+  for (const uint64_t sample : fetch.samples) bytes += desk_.bytes(sample);
+  return bytes;
+}
+
+const event::Fetch* BatchWindow::next_fetch(uint64_t others) const {
+  if (queue_.empty()) return nullptr;
+  const uint64_t bytes = fetch_bytes_ + bytes_of(queue_.front());
+  const bool room = fetches_.empty() || bytes <= desk_.settings.window_bytes / 4 ||
+                    bytes + open_bytes_ + others <= desk_.settings.window_bytes;
+  return room ? &queue_.front() : nullptr;
+}
+
+uint64_t BatchWindow::open_fetch(uint64_t epoch) {
+  event::Fetch fetch = std::move(queue_.front());
+  queue_.pop_front();
+  const uint64_t bytes = bytes_of(fetch);
+  fetch_bytes_ += bytes;
+  Batch& batch = fetches_[fetch.batch] = make(fetch.batch, epoch, fetch.samples, bytes);
+  batch.as_bytes = fetch.as_bytes;
+  desk_.act(action::OpenBatch{
+      fetch.batch, epoch, 0, {}, std::move(fetch.samples), false, fetch.as_bytes});
   return batch.number;
 }
 
+void BatchWindow::forget(uint64_t fetch) {
+  std::erase_if(queue_, [fetch](const event::Fetch& waiting) { return waiting.batch == fetch; });
+  if (Batch* open = find(fetch)) open->forgotten = true;
+}
+
+void BatchWindow::leave_empty(BatchPlace place) {
+  Batch& batch = this->batch(place.batch);
+  settle(batch, batch.entries[place.index], State::bad);
+}
+
+std::vector<BatchPlace> BatchWindow::unfilled_of_fetches() {
+  std::vector<BatchPlace> places;
+  for (auto& [number, batch] : fetches_)
+    for (uint32_t i = 0; i < batch.entries.size(); ++i) {
+      Entry& entry = batch.entries[i];
+      if (entry.state == State::reading) entry.state = State::waiting;
+      if (entry.state == State::waiting) places.push_back({number, i});
+    }
+  return places;
+}
+
 BatchWindow::Batch* BatchWindow::find(uint64_t number) {
+  if (is_fetch(number)) {
+    const auto fetch = fetches_.find(number);
+    return fetch == fetches_.end() ? nullptr : &fetch->second;
+  }
   if (batches_.empty() || number < batches_.front().number) return nullptr;
   const uint64_t i = number - batches_.front().number;
   return i < batches_.size() ? &batches_[i] : nullptr;
@@ -34,13 +90,13 @@ BatchWindow::Batch* BatchWindow::find(uint64_t number) {
 void BatchWindow::settle(Batch& batch, Entry& entry, State state) {
   assert(batch.pending > 0 && entry.state != State::ready && entry.state != State::bad);
   entry.state = state;
-  --batch.pending;
+  if (--batch.pending == 0 && is_fetch(batch.number)) complete_.push_back(batch.number);
 }
 
 void BatchWindow::filled(BatchPlace place) {
   Batch& batch = this->batch(place.batch);
   Entry& entry = batch.entries[place.index];
-  if (!desk_.settings.decode) return settle(batch, entry, State::ready);
+  if (!desk_.settings.decode || batch.as_bytes) return settle(batch, entry, State::ready);
   entry.state = State::decoding;
   ++desk_.totals.decoding;
   desk_.act(action::Decode{entry.sample, place});
@@ -59,6 +115,8 @@ void BatchWindow::mark_bad(BatchPlace place, ReadEnd end, unsigned tries, RunTim
   Batch& batch = this->batch(place.batch);
   Entry& entry = batch.entries[place.index];
   settle(batch, entry, State::bad);
+  if (is_fetch(place.batch))
+    return desk_.act(action::Fail{entry.sample, place, end, tries, since, false});
   const bool any_good = std::any_of(batch.entries.begin(), batch.entries.end(),
                                     [](const Entry& other) { return other.state != State::bad; });
   if (desk_.settings.skip_bad_samples && any_good) {
@@ -91,6 +149,12 @@ std::vector<BatchPlace> BatchWindow::take_waiters(uint64_t sample) {
 }
 
 void BatchWindow::deliver() {
+  for (const uint64_t number : std::exchange(complete_, {})) {
+    const auto fetch = fetches_.find(number);
+    fetch_bytes_ -= fetch->second.bytes;
+    fetches_.erase(fetch);
+    desk_.act(action::Deliver{number});
+  }
   while (Batch* next = find(next_delivery_)) {
     Batch& batch = *next;
     if (batch.failed || batch.pending > 0) return;
@@ -117,12 +181,15 @@ void BatchWindow::consumed(uint64_t batch) {
 }
 
 void BatchWindow::close_all() {
-  for (const Batch& batch : batches_) desk_.act(action::CloseBatch{batch.number});
+  for (const Batch& batch : batches_) {
+    desk_.act(action::CloseBatch{batch.number});
+    desk_.totals.decoding -= static_cast<uint64_t>(std::ranges::count(
+        batch.entries, State::decoding, [](const Entry& entry) { return entry.state; }));
+  }
   batches_.clear();
   open_bytes_ = 0;
   open_samples_ = 0;
   waiters_.clear();
-  desk_.totals.decoding = 0;
   next_delivery_ = next_number_;
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The batches that are open: what has become of each place, who waits for a sample that is on its
-// way for another place, and which batch is delivered next.
+// way for another place, and which batch is delivered next. Fetches are open beside them and are
+// delivered in any order.
 //
 // For one thread.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -36,10 +38,29 @@ class BatchWindow {
   uint64_t open(uint64_t epoch, std::span<const uint64_t> samples, uint64_t bytes);
   uint64_t open_bytes() const { return open_bytes_; }
 
+  // A fetch waits until it may be open.
+  void queue(const event::Fetch& fetch) { queue_.push_back(fetch); }
+  // The first that waits, if there is room for it besides so many bytes of other things; null
+  // otherwise. One may always be open, and a quarter of the window whatever ordered batches take.
+  const event::Fetch* next_fetch(uint64_t others) const;
+  // Opens that one; its number.
+  uint64_t open_fetch(uint64_t epoch);
+  // Nobody wants it any more. What is on its way comes, and is kept where it should be.
+  void forget(uint64_t fetch);
+  bool is_forgotten(BatchPlace place) { return batch(place.batch).forgotten; }
+  // A place of a fetch that is forgotten gets nothing.
+  void leave_empty(BatchPlace place);
+  bool has_complete_fetches() const { return !complete_.empty(); }
+  // Places of fetches that wait for their bytes.
+  std::vector<BatchPlace> unfilled_of_fetches();
+
   // REQUIRES: the place's batch is open.
   Entry& at(BatchPlace place) { return batch(place.batch).entries[place.index]; }
   uint64_t epoch_of(BatchPlace place) { return batch(place.batch).epoch; }
-  bool is_next(BatchPlace place) const { return place.batch == next_delivery_; }
+  // Somebody waits for it now.
+  bool is_next(BatchPlace place) const {
+    return place.batch == next_delivery_ || is_fetch(place.batch);
+  }
 
   // The bytes of a place are there; they were decoded, or not; its sample cannot be had.
   void filled(BatchPlace place);
@@ -56,7 +77,7 @@ class BatchWindow {
   // What is complete, in order.
   void deliver();
   void consumed(uint64_t batch);
-  // A seek. Numbers go on.
+  // A seek. Numbers go on, fetches stay open.
   void close_all();
 
  private:
@@ -67,11 +88,18 @@ class BatchWindow {
     uint32_t pending = 0;  // entries neither ready nor bad
     bool delivered = false;
     bool failed = false;
+    bool as_bytes = false;
+    bool forgotten = false;
     std::vector<Entry> entries;
   };
+  static Batch make(uint64_t number, uint64_t epoch, std::span<const uint64_t> samples,
+                    uint64_t bytes);
   Batch* find(uint64_t number);
-  Batch& batch(uint64_t number) { return batches_[number - batches_.front().number]; }
-  static void settle(Batch& batch, Entry& entry, State state);
+  Batch& batch(uint64_t number) {
+    return is_fetch(number) ? fetches_.at(number) : batches_[number - batches_.front().number];
+  }
+  uint64_t bytes_of(const event::Fetch& fetch) const;
+  void settle(Batch& batch, Entry& entry, State state);
 
   Desk& desk_;
   std::deque<Batch> batches_;  // numbers ascending without gaps
@@ -79,6 +107,10 @@ class BatchWindow {
   uint64_t next_delivery_ = 0;
   uint64_t open_bytes_ = 0;
   uint64_t open_samples_ = 0;
+  std::deque<event::Fetch> queue_;
+  std::map<uint64_t, Batch> fetches_;  // open, by number
+  std::vector<uint64_t> complete_;     // of them
+  uint64_t fetch_bytes_ = 0;
   std::unordered_map<uint64_t, std::vector<BatchPlace>> waiters_;  // by sample
 };
 

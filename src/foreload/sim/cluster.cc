@@ -94,7 +94,8 @@ void Cluster::add_cpus(Transfer& transfer, uint32_t node, double seconds_for_byt
   transfer.devices[transfer.legs++] = cpus_ + node;
 }
 
-void Cluster::read(uint32_t rank, const Place& place, uint64_t bytes, uint64_t token) {
+void Cluster::read(uint32_t rank, const Place& place, uint64_t bytes, uint64_t token,
+                   double delay) {
   Transfer transfer{token, bytes, 0, {}};
   const uint32_t node = settings_.node_of(rank);
   double wait = 0;
@@ -109,7 +110,7 @@ void Cluster::read(uint32_t rank, const Place& place, uint64_t bytes, uint64_t t
     wait = draw(settings_.tiers[place.tier].read.latency);
     if (holder != node) wait += settings_.network_latency;
   }
-  begin(transfer, wait);
+  begin(transfer, wait + delay);
 }
 
 void Cluster::fill(uint32_t rank, uint32_t tier, uint64_t bytes, uint64_t token) {

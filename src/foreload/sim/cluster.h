@@ -42,7 +42,7 @@ class Cluster {
   const ClusterSettings& settings() const { return settings_; }
 
   // Each begins a transfer; its token comes back from woken() when it ends.
-  void read(uint32_t rank, const Place& place, uint64_t bytes, uint64_t token);
+  void read(uint32_t rank, const Place& place, uint64_t bytes, uint64_t token, double delay = 0);
   // From the source into a tier of the rank's node.
   void fill(uint32_t rank, uint32_t tier, uint64_t bytes, uint64_t token);
   // From the rank's memory into a tier of its node.

@@ -24,7 +24,7 @@ constexpr Limiter::Settings kDiskLimiter{1, 64, 16};
 
 Job job_of(const Scenario& scenario) {
   Job job;
-  job.order = scenario.training.order;
+  job.order.name = scenario.training.order;
   job.seed = scenario.training.seed;
   job.ranks = scenario.cluster.ranks;
   job.epochs = scenario.training.epochs;

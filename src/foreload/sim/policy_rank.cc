@@ -55,6 +55,7 @@ void PolicyRank::begin() {
 void PolicyRank::tell(const Event& event) {
   if (dead_) return;
   if (stopped_) return missed_.push_back([this, event] { tell(event); });
+  world_.heard(settings_.policy.rank, event);
   policy_.on(event, now(), actions_);
   carry_out_all();
 }
@@ -84,6 +85,7 @@ void PolicyRank::ring() {
 void PolicyRank::wake() {
   stopped_ = false;
   for (const auto& missed : std::exchange(missed_, {})) missed();
+  for (const auto& other : ranks_) other->go_on_sending();
 }
 
 void PolicyRank::consumed(uint64_t batch) {
@@ -124,6 +126,7 @@ void PolicyRank::carry(action::Read& a) {
                                .where = a.from,
                                .deadline = cluster_.now() + seconds(a.deadline)});
   expect(a.request, token);
+  if (fate.held) return;
   Operation& operation = operations_[static_cast<uint32_t>(token)];
   if (fate.hangs) {
     operation.end = ReadEnd::deadline;
@@ -143,11 +146,35 @@ void PolicyRank::start_read(uint64_t token) {
   const bool from_tier = operation.where.kind == Origin::Kind::tier;
   if (from_tier && !tiers_[operation.where.number].held[operation.sample])
     operation.end = ReadEnd::missing;
-  if (operation.end != ReadEnd::ok) return cluster_.wait(0, token);
   Place place;
   if (from_tier)
     place = {Place::Kind::own, false, false, operation.where.number, settings_.policy.rank};
-  cluster_.read(settings_.policy.rank, place, settings_.plan->sizes()[operation.sample], token);
+  if (operation.where.kind == Origin::Kind::neighbour) {
+    const PolicyRank* holder = neighbour_with(operation.sample, operation.where.number);
+    if (holder == nullptr)
+      operation.end = ReadEnd::missing;
+    else
+      place = {Place::Kind::own, false, false, 0, holder->settings_.policy.rank};
+  }
+  if (operation.end != ReadEnd::ok) return cluster_.wait(0, token);
+  const bool from_source = operation.where.kind == Origin::Kind::source;
+  cluster_.read(
+      settings_.policy.rank, place,
+      from_source ? source_bytes_of(operation.sample) : settings_.plan->sizes()[operation.sample],
+      token);
+}
+
+uint64_t PolicyRank::source_bytes_of(uint64_t sample) const {
+  const auto& made_from = settings_.policy.made_from;
+  return made_from ? (*made_from)[sample] : settings_.plan->sizes()[sample];
+}
+
+// Its memory is read whatever it does: it may be stopped, or dead and not known to be.
+const PolicyRank* PolicyRank::neighbour_with(uint64_t sample, uint32_t number) const {
+  for (const uint32_t rank : settings_.policy.neighbours)
+    if ((number == kNoOwner || number == rank) && !dropped_[rank] && ranks_[rank]->holds(0, sample))
+      return ranks_[rank].get();
+  return nullptr;
 }
 
 PolicyRank::Pending* PolicyRank::pending(uint64_t request) {
@@ -163,6 +190,11 @@ void PolicyRank::expect(uint64_t request, uint64_t token) {
 }
 
 void PolicyRank::carry(action::Cancel& a) {
+  if (const auto make = making_.find(a.request); make != making_.end()) {
+    operations_[make->second].cancelled = true;  // who makes it goes on
+    making_.erase(make);
+    return;
+  }
   Pending* found = pending(a.request);
   if (found == nullptr) return;
   found->request = UINT64_MAX;
@@ -174,6 +206,24 @@ void PolicyRank::carry(action::Cancel& a) {
   const uint32_t peer = operation.where.number;
   free_.push_back(found->operation);
   send({.work = Work::stop_asking, .peer = peer, .request = a.request}, 0);
+}
+
+void PolicyRank::carry(action::Make& a) {
+  const Fate fate = world_.makes(settings_.policy.rank, a);
+  const uint64_t token = keep({.work = Work::make,
+                               .end = fate.end,
+                               .request = a.request,
+                               .sample = a.sample,
+                               .place = a.place});
+  making_[a.request] = static_cast<uint32_t>(token);
+  if (fate.held) return;
+  to_decode_.emplace(a.place, token);
+  decode_more();
+}
+
+uint64_t PolicyRank::decoding_bytes(const Operation& operation) const {
+  const bool finishes = operation.work == Work::decode && settings_.policy.made_from;
+  return finishes ? 0 : source_bytes_of(operation.sample);
 }
 
 void PolicyRank::carry(action::Decode& a) {
@@ -192,7 +242,7 @@ void PolicyRank::decode_more() {
     to_decode_.erase(to_decode_.begin());
     ++decoding_;
     const Operation& operation = operations_[static_cast<uint32_t>(token)];
-    const uint64_t bytes = settings_.plan->sizes()[operation.sample];
+    const uint64_t bytes = decoding_bytes(operation);
     const auto batch = open_.find(operation.place.batch);
     const bool fresh = batch != open_.end() && batch->second.fresh;
     cluster_.preprocess(settings_.policy.rank, bytes,
@@ -263,7 +313,28 @@ void PolicyRank::carry(action::Serve& a) {
     return cluster_.wait(0, keep(serve));
   }
   cluster_.read(a.rank, {Place::Kind::peer, false, false, a.tier, settings_.policy.rank},
-                settings_.plan->sizes()[a.sample], keep(serve));
+                settings_.plan->sizes()[a.sample], keep(serve),
+                world_.delay(settings_.policy.rank, a.rank));
+}
+
+// Who is stopped takes nothing: what is sent to it stays here until it goes on, or counts as dead.
+void PolicyRank::end_serve(const Operation& operation) {
+  const bool ok = operation.end == ReadEnd::ok;
+  const bool dropped = dropped_[operation.peer];
+  if (ok && !dropped && ranks_[operation.peer]->stopped()) return held_up_.push_back(operation);
+  if (ok && !dropped) arrive(operation);
+  tell(event::Served{operation.peer, operation.request, operation.sample, operation.where.number,
+                     ok});
+}
+
+void PolicyRank::go_on_sending() {
+  if (dead_) return;
+  for (const Operation& operation : std::exchange(held_up_, {})) end_serve(operation);
+}
+
+void PolicyRank::carry(action::DropPeer& a) {
+  dropped_[a.rank] = true;
+  go_on_sending();
 }
 
 void PolicyRank::receive(uint32_t from, const Operation& message, bool intact) {
@@ -278,8 +349,8 @@ void PolicyRank::receive(uint32_t from, const Operation& message, bool intact) {
     case Work::refuse:
     case Work::serve:
       tell(event::PeerHeard{from});
-      return answered(message.request,
-                      message.work == Work::serve && intact ? ReadEnd::ok : ReadEnd::missing);
+      return end(message.request,
+                 message.work == Work::serve && intact ? ReadEnd::ok : ReadEnd::missing);
     case Work::push:
       return tell(event::PeerPush{from, message.sample, message.request, intact});
     case Work::answer_push:
@@ -293,14 +364,18 @@ void PolicyRank::receive(uint32_t from, const Operation& message, bool intact) {
   }
 }
 
-// A peer has answered what this rank asked it.
-void PolicyRank::answered(uint64_t request, ReadEnd end) {
+void PolicyRank::end(uint64_t request, ReadEnd end) {
+  const auto make = making_.find(request);
   const Pending* found = pending(request);
-  if (found == nullptr) return;  // cancelled before
-  Operation operation = operations_[found->operation];
-  free_.push_back(found->operation);
+  if (make == making_.end() && found == nullptr) return;  // cancelled before
+  const uint32_t number = make == making_.end() ? found->operation : make->second;
+  Operation operation = operations_[number];
+  free_.push_back(number);
   operation.end = end;
-  end_read(operation);
+  if (operation.work == Work::make)
+    end_make(operation);
+  else
+    end_read(operation);
 }
 
 void PolicyRank::drop(uint32_t tier, uint64_t sample) {
@@ -326,13 +401,14 @@ void PolicyRank::carry(action::Deliver& a) {
   if (found == open_.end()) return;
   const OpenBatch batch = std::move(found->second);
   open_.erase(found);
+  if (is_fetch(a.batch)) return world_.fetched(settings_.policy.rank, batch.opened, batch.filled);
   Ready ready{a.batch, 0, batch.filled.size()};
   for (size_t i = 0; i < batch.filled.size(); ++i) {
     if (batch.filled[i] != UINT64_MAX) ready.bytes += settings_.plan->sizes()[batch.filled[i]];
     const Origin& from = batch.from[i];
     if (from.kind == Origin::Kind::source)
       ++hits_.source;
-    else if (from.kind == Origin::Kind::peer)
+    else if (from.kind != Origin::Kind::tier)
       ++hits_.peer;
     else if (from.number < hits_.own.size())
       ++hits_.own[from.number];
@@ -367,6 +443,10 @@ void PolicyRank::ended(uint64_t token) {
       return end_read(operation);
     case Work::place:
       return end_place(operation);
+    case Work::make:
+      --decoding_;
+      decode_more();
+      return end_make(operation);
     case Work::decode:
       --decoding_;
       decode_more();
@@ -374,9 +454,7 @@ void PolicyRank::ended(uint64_t token) {
     case Work::compute_epoch:
       return tell(event::EpochKnown{operation.sample, settings_.orders->epoch(operation.sample)});
     case Work::serve:
-      if (operation.end == ReadEnd::ok) arrive(operation);
-      return tell(event::Served{operation.peer, operation.request, operation.sample,
-                                operation.where.number, operation.end == ReadEnd::ok});
+      return end_serve(operation);
     default:
       return arrive(operation);
   }
@@ -392,16 +470,28 @@ void PolicyRank::end_read(const Operation& operation) {
     end = ReadEnd::deadline;
   if (from_tier && end == ReadEnd::missing) drop(operation.where.number, operation.sample);
   if (end == ReadEnd::ok) {
-    if (from_source) source_bytes_ += settings_.plan->sizes()[operation.sample];
-    const auto batch = open_.find(operation.place.batch);
-    if (batch != open_.end()) {
-      batch->second.filled[operation.place.index] = operation.sample;
-      batch->second.from[operation.place.index] =
-          from_tier && ahead_[operation.sample] ? Origin{} : operation.where;
-    }
+    if (from_source) source_bytes_ += source_bytes_of(operation.sample);
+    if (!from_source || !settings_.policy.made_from)
+      fill(operation, from_tier && ahead_[operation.sample] ? Origin{} : operation.where);
     if (from_tier) ahead_[operation.sample] = false;
   }
   tell(event::ReadEnded{operation.request, end});
+}
+
+// The bytes of a sample are in its place.
+void PolicyRank::fill(const Operation& operation, const Origin& from) {
+  const auto batch = open_.find(operation.place.batch);
+  if (batch == open_.end()) return;
+  batch->second.filled[operation.place.index] = operation.sample;
+  batch->second.from[operation.place.index] = from;
+}
+
+void PolicyRank::end_make(const Operation& operation) {
+  if (operation.cancelled) return;
+  making_.erase(operation.request);
+  const bool ok = operation.end == ReadEnd::ok;
+  if (ok) fill(operation, {});
+  tell(event::Made{operation.request, ok});
 }
 
 void PolicyRank::end_place(const Operation& operation) {

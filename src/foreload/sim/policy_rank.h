@@ -3,7 +3,7 @@
 // One rank with foreload's own policy, the production object, and modelled devices: what
 // fetch/engine.cc is for real ones. Actions become transfers on the cluster's devices, their ends
 // become events; messages to other ranks take the network. Whatever can go wrong comes from a
-// World, so that tests can let it.
+// World, so that tests can let it: those of the policy run on this driver, too.
 //
 // For one thread.
 #pragma once
@@ -31,6 +31,7 @@ struct Fate {
   ReadEnd end = ReadEnd::ok;
   double delay = 0;    // seconds before it begins
   bool hangs = false;  // it never ends; a source gives up at the deadline
+  bool held = false;   // until PolicyRank::end()
 };
 
 // What becomes of a message between ranks. Its checksum says whether bytes were damaged on the way.
@@ -47,6 +48,7 @@ class World {
   virtual bool takes(uint32_t /*rank*/, uint64_t /*sample*/, uint32_t /*tier*/) { return true; }
   // Whether a copy can be read for a peer that asked for it.
   virtual bool serves(uint32_t /*rank*/, uint64_t /*sample*/, uint32_t /*tier*/) { return true; }
+  virtual Fate makes(uint32_t /*rank*/, const action::Make&) { return {}; }
   virtual bool decodes(uint32_t /*rank*/, const action::Decode&) { return true; }
   virtual Arrival arrival(uint32_t /*from*/, uint32_t /*to*/, uint64_t /*sample*/) {
     return Arrival::whole;
@@ -54,11 +56,15 @@ class World {
   // Seconds before a message is sent. Messages from one rank to another stay in order only if later
   // ones are held up as long.
   virtual double delay(uint32_t /*from*/, uint32_t /*to*/) { return 0; }
-  // Between the policy and the driver; a test may spoil them.
+  // What the policy is about to be told, and what it wants done, which a test may spoil.
+  virtual void heard(uint32_t /*rank*/, const Event&) {}
   virtual void pass_on(uint32_t /*rank*/, std::vector<Action>&) {}
   // Bytes of which samples a delivered batch has.
   virtual void delivered(uint32_t /*rank*/, const action::OpenBatch&,
                          const std::vector<uint64_t>& /*samples*/) {}
+  // The same of a fetch; kNoSample: it could not be had.
+  virtual void fetched(uint32_t /*rank*/, const action::OpenBatch&,
+                       const std::vector<uint64_t>& /*samples*/) {}
   // The rank's loop can have another batch.
   virtual void ready(uint32_t /*rank*/) {}
   virtual void failed(uint32_t /*rank*/, const action::Fail&) {}
@@ -113,6 +119,13 @@ class PolicyRank : private Driver {
   void ring();
   static uint32_t rank_of(uint64_t token) { return static_cast<uint32_t>(token >> 32); }
 
+  // Something happens that no device does.
+  void tell(const Event& event);
+  // A peer answers a read, or somebody ends one that is held, or what is being made of one.
+  void end(uint64_t request, ReadEnd end);
+  // A copy is gone, and the policy does not know.
+  void drop(uint32_t tier, uint64_t sample);
+
   std::deque<Ready>& ready() { return ready_; }
   void consumed(uint64_t batch);
   void seek(uint64_t epoch, uint64_t start);
@@ -130,6 +143,7 @@ class PolicyRank : private Driver {
     read,
     delayed_read,
     place,
+    make,
     decode,
     compute_epoch,
     // To a peer: a question, its end, an answer without and with bytes, a push, its answer, and
@@ -174,7 +188,6 @@ class PolicyRank : private Driver {
   };
 
   RunTime now() const;
-  void tell(const Event& event);
   void carry_out_all();
   void look_over(std::vector<Action>& actions) override {
     world_.pass_on(settings_.policy.rank, actions);
@@ -183,6 +196,7 @@ class PolicyRank : private Driver {
   void carry(action::OpenBatch& a) override;
   void carry(action::Read& a) override;
   void carry(action::Cancel& a) override;
+  void carry(action::Make& a) override;
   void carry(action::Decode& a) override;
   void carry(action::Place& a) override;
   void carry(action::Evict& a) override;
@@ -203,22 +217,28 @@ class PolicyRank : private Driver {
   void carry(action::PlacePushed& a) override { place(a.sample, a.tier); }
   void carry(action::AnswerPush& a) override;
   void carry(action::Ping& a) override { send({.work = Work::ping, .peer = a.rank}, 0); }
-  void carry(action::DropPeer& a) override { dropped_[a.rank] = true; }
+  void carry(action::DropPeer& a) override;
 
   Pending* pending(uint64_t request);
   void expect(uint64_t request, uint64_t token);
   void send(const Operation& message, uint64_t bytes);
   void arrive(const Operation& message);
   void receive(uint32_t from, const Operation& message, bool intact);
-  void answered(uint64_t request, ReadEnd end);
   void place(uint64_t sample, uint32_t tier);
   void decode_more();
+  void fill(const Operation& operation, const Origin& from);
+  void end_make(const Operation& operation);
+  // Made forms are finished without work worth counting.
+  uint64_t decoding_bytes(const Operation& operation) const;
+  uint64_t source_bytes_of(uint64_t sample) const;
   void copy(BatchPlace from, BatchPlace to);
   uint64_t keep(const Operation& operation);
   void start_read(uint64_t token);
   void end_read(const Operation& operation);
   void end_place(const Operation& operation);
-  void drop(uint32_t tier, uint64_t sample);
+  void end_serve(const Operation& operation);
+  void go_on_sending();
+  const PolicyRank* neighbour_with(uint64_t sample, uint32_t number) const;
 
   PolicyRankSettings settings_;
   Cluster& cluster_;
@@ -229,12 +249,14 @@ class PolicyRank : private Driver {
   bool carrying_ = false;
   std::deque<Operation> operations_;
   std::vector<uint32_t> free_;
-  std::vector<Pending> requests_;  // under way, by slot
+  std::vector<Pending> requests_;                  // under way, by slot
+  std::unordered_map<uint64_t, uint32_t> making_;  // operations, by request: their slots are free
   std::span<const std::unique_ptr<PolicyRank>> ranks_;
   std::vector<bool> dropped_;  // peers that count as dead here
   bool dead_ = false;
   bool stopped_ = false;
   std::vector<std::function<void()>> missed_;  // while it was stopped
+  std::vector<Operation> held_up_;             // sent to ranks that are stopped
   std::unordered_map<uint64_t, OpenBatch> open_;
   size_t slots_ = 0;  // batches that there is memory for
   std::vector<TierContent> tiers_;

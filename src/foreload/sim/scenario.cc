@@ -180,13 +180,12 @@ void read_training(Section& section, const Folder& folder, TrainingSettings& tra
   std::string order;
   section.text("order", order);
   if (!order.empty()) {
-    const auto kind = parse_order_kind(order);
-    if (!kind || *kind == OrderKind::given)
-      section.complain("order",
-                       fmt::format("is \"{}\": use torch, sequential or feistel{}", order,
-                                   did_you_mean(order, {"torch", "sequential", "feistel"})));
+    const auto names = order_names();
+    if (!parse_order(order))
+      section.complain("order", fmt::format("is \"{}\": use {}{}", order, alternatives(names),
+                                            did_you_mean(order, names)));
     else
-      training.order = *kind;
+      training.order = order;
   }
   section.count("seed", training.seed, 0);
   section.number("exchange", training.exchange, 0);

@@ -86,7 +86,7 @@ struct TrainingSettings {
   uint64_t batch_size = 64;  // of one rank
   bool drop_last = true;
   double compute = 1e9;  // bytes per second that a rank consumes
-  OrderKind order = OrderKind::torch;
+  std::string order = "torch";
   uint64_t seed = 0;
   double exchange = 0;          // seconds for gradients after every step
   double jitter = 0;            // standard deviation of a batch's compute time, as a share

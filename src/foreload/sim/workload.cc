@@ -27,7 +27,7 @@ Result<Workload> Workload::make(const Scenario& scenario) {
     return fail(
         ErrorKind::invalid,
         fmt::format("dataset.samples is {}: the simulator takes at most {}", samples, UINT32_MAX));
-  FORELOAD_TRY(auto order, make_order(scenario.training.order, samples, scenario.training.seed));
+  FORELOAD_TRY(auto order, make_order({scenario.training.order}, samples, scenario.training.seed));
   Workload workload(std::move(sizes), std::move(order));
   workload.sharding_ = {samples, scenario.cluster.ranks, Pad::repeat, 0};
   workload.batching_ = {scenario.training.batch_size, scenario.training.drop_last};

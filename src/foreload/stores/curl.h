@@ -22,7 +22,6 @@ enum Option : int {
   kUrl = 10002,
   kRange = 10007,
   kReadData = 10009,
-  kErrorText = 10010,
   kUserAgent = 10018,
   kHeaderData = 10029,
   kMethod = 10036,

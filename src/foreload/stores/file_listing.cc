@@ -53,23 +53,8 @@ int status_of(int folder, const std::string& path, unsigned mask, const StoreCal
               struct statx& status) {
   const auto begin = std::chrono::steady_clock::now();
   const int error = ::statx(folder, path.c_str(), 0, mask, &status) == 0 ? 0 : errno;
-  if (call.operations)
-    call.operations->count(Operation::stat, std::chrono::steady_clock::now() - begin, 0,
-                           error != 0);
+  count_operation(call.operations, Operation::stat, begin, 0, error != 0);
   return error;
-}
-
-// Progress counts only where the number of files is known.
-Result<void> for_all(size_t count, const ParallelLoop::Item& item, const std::string& root,
-                     const StoreCall& call, size_t total_files = 0) {
-  const ParallelLoop::Tick tick = [&call, total_files](size_t done) {
-    return !call.progress || call.progress(total_files > 0 ? done : 0, total_files);
-  };
-  ParallelLoop loop(count, item, tick);
-  Result<void> result = loop.run(call.threads);
-  if (!result && result.error().kind == ErrorKind::cancelled)
-    return fail(ErrorKind::cancelled, fmt::format("listing of folder {} was cancelled", root));
-  return result;
 }
 
 class Lister {
@@ -78,7 +63,7 @@ class Lister {
 
   Result<std::vector<StoredFolder>> list(std::string_view folder) {
     root_fd_ = Descriptor(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (root_fd_.number() < 0) return tl::unexpected(cannot_list(root_, errno));
+    if (!root_fd_) return tl::unexpected(cannot_list(root_, errno));
     FORELOAD_CHECK(find_folders(folder));
     std::vector<StoredFolder> found;
     found.reserve(folders_.size());
@@ -135,10 +120,7 @@ Result<void> Lister::read_folders(size_t first, size_t last) {
       [this, first](size_t i, const std::atomic<bool>& cancelled) {
         const auto begin = std::chrono::steady_clock::now();
         std::optional<Error> error = read_folder(folders_[first + i], cancelled);
-        if (call_.operations) {
-          call_.operations->count(Operation::list, std::chrono::steady_clock::now() - begin, 0,
-                                  error.has_value());
-        }
+        count_operation(call_.operations, Operation::list, begin, 0, error.has_value());
         return error;
       },
       root_, call_);
@@ -146,7 +128,7 @@ Result<void> Lister::read_folders(size_t first, size_t last) {
 
 std::optional<Error> Lister::read_folder(Folder& folder, const std::atomic<bool>& cancelled) const {
   const std::string full_path = folder.path.empty() ? root_ : join(root_, folder.path);
-  const int fd = ::openat(root_fd_.number(), folder.path.empty() ? "." : folder.path.c_str(),
+  const int fd = ::openat(root_fd_.get(), folder.path.empty() ? "." : folder.path.c_str(),
                           O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return cannot_list(full_path, errno);
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd), ::closedir);
@@ -205,7 +187,7 @@ Result<void> Lister::settle_unsure(size_t first, size_t last) {
         Question& question = questions[i];
         const std::string path = join(question.folder->path, *question.name);
         struct statx status{};
-        const int error = status_of(root_fd_.number(), path, STATX_TYPE, call_, status);
+        const int error = status_of(root_fd_.get(), path, STATX_TYPE, call_, status);
         if (error == 0) {
           question.is_folder = S_ISDIR(status.stx_mode);
         } else if (error != ENOENT && error != ENOTDIR && error != ELOOP) {
@@ -256,14 +238,14 @@ Result<std::vector<StoredFolder>> FileStore::list(std::string_view folder,
 Result<void> FileStore::stat(std::span<StoredObject> objects, const StoreCall& call,
                              const Refuse& refuse) const {
   const Descriptor root(::open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  const int folder = root.number() < 0 ? errno : 0;
+  const int folder = root ? 0 : errno;
   const auto item = [&](size_t i, const std::atomic<bool>&) -> std::optional<Error> {
     StoredObject& object = objects[i];
     struct statx status{};
     const int error = folder != 0 ? folder
-                                  : status_of(root.number(), object.name,
+                                  : status_of(root.get(), object.name,
                                               STATX_TYPE | STATX_SIZE | STATX_MTIME, call, status);
-    if (error != 0 && !leads_nowhere(root.number(), object.name, error))
+    if (error != 0 && !leads_nowhere(root.get(), object.name, error))
       return refuse(i, system_message(error));
     if (error == 0 && S_ISDIR(status.stx_mode)) return refuse(i, "it is a folder");
     note_status(error, status, object);
@@ -274,29 +256,17 @@ Result<void> FileStore::stat(std::span<StoredObject> objects, const StoreCall& c
 
 Result<std::optional<std::string>> FileStore::changed(std::span<const StoredFolder> folders,
                                                       const StoreCall& call) const {
-  constexpr size_t kMost = 10'000;
-  const size_t count = std::min(folders.size(), kMost);
-  std::atomic<size_t> first = SIZE_MAX;  // of those that changed
-  const auto item = [&](size_t i, const std::atomic<bool>&) -> std::optional<Error> {
-    const size_t number = i * folders.size() / count;
-    const StoredFolder& folder = folders[number];
+  return first_changed(folders, where(), call, [&](const StoredFolder& folder) -> Result<bool> {
     const std::string path = join(where(), folder.name);
     struct statx status{};
     const int error = status_of(AT_FDCWD, path, STATX_TYPE | STATX_MTIME, call, status);
     // Without the root nothing can be listed again.
     if (error != 0 && (folder.name.empty() || (error != ENOENT && error != ENOTDIR)))
-      return Error{ErrorKind::unreadable, fmt::format("cannot see whether folder {} changed: {}",
-                                                      path, system_message(error))};
-    if (error == 0 && S_ISDIR(status.stx_mode) &&
-        nanoseconds(status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec) == folder.time)
-      return std::nullopt;
-    size_t least = first;
-    while (number < least && !first.compare_exchange_weak(least, number)) continue;
-    return std::nullopt;
-  };
-  FORELOAD_CHECK(for_all(count, item, where(), call));
-  if (first == SIZE_MAX) return std::nullopt;
-  return folders[first].name;
+      return fail(ErrorKind::unreadable, fmt::format("cannot see whether folder {} changed: {}",
+                                                     path, system_message(error)));
+    return error != 0 || !S_ISDIR(status.stx_mode) ||
+           nanoseconds(status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec) != folder.time;
+  });
 }
 
 }  // namespace foreload

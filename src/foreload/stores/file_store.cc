@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -38,10 +36,6 @@ unsigned allowed_in_flight(unsigned wanted) {
     allowed = std::min(allowed, limit.rlim_cur - std::min(limit.rlim_cur / 2, kReserve));
   }
   return static_cast<unsigned>(std::clamp<rlim_t>(wanted, 1, std::max<rlim_t>(allowed, 1)));
-}
-
-tl::unexpected<Error> bad_name(std::string_view name, std::string_view flaw) {
-  return fail(ErrorKind::invalid, fmt::format("cannot use the name '{}': {}", name, flaw));
 }
 
 class FileSink final : public Sink {
@@ -84,7 +78,7 @@ Result<std::unique_ptr<Source>> FileStore::open(SourceSettings settings,
         fmt::format("cannot read from folder {}: no catalog of its objects was given", name));
   }
   Descriptor root(::open(name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (root.number() < 0) {
+  if (!root) {
     return fail(ErrorKind::unreadable, fmt::format("cannot read from folder {}: {}; check the path",
                                                    name, std::generic_category().message(errno)));
   }
@@ -110,24 +104,15 @@ Result<std::optional<std::string>> FileStore::first_bytes(size_t most) const {
   std::error_code ignored;
   const auto type = fs::status(root_, ignored).type();
   if (type == fs::file_type::not_found || type == fs::file_type::directory) return std::nullopt;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(root_.c_str(), "re"),
-                                                             &std::fclose);
-  if (file == nullptr)
-    return fail(ErrorKind::unreadable, fmt::format("cannot read data set {}: {}; check the path",
-                                                   where(), system_message(errno)));
   std::string start;
-  std::array<char, 65536> piece;
-  while (start.size() < most) {
-    const size_t wanted = std::min(piece.size(), most - start.size());
-    const size_t got = std::fread(piece.data(), 1, wanted, file.get());
-    start.append(piece.data(), got);
-    if (got < wanted) break;
-  }
+  if (const int error = read_file(root_, start, most))
+    return fail(ErrorKind::unreadable, fmt::format("cannot read data set {}: {}; check the path",
+                                                   where(), system_message(error)));
   return start;
 }
 
 Result<std::unique_ptr<Sink>> FileStore::create(std::string_view name) const {
-  if (const std::string_view flaw = name_flaw(name); !flaw.empty()) return bad_name(name, flaw);
+  FORELOAD_CHECK(check_name(name));
   const fs::path file = root_ / name;
   std::error_code ignored;
   fs::create_directories(file.parent_path(), ignored);
@@ -137,7 +122,7 @@ Result<std::unique_ptr<Sink>> FileStore::create(std::string_view name) const {
 }
 
 Result<void> FileStore::remove(std::string_view name) const {
-  if (const std::string_view flaw = name_flaw(name); !flaw.empty()) return bad_name(name, flaw);
+  FORELOAD_CHECK(check_name(name));
   const fs::path file = root_ / name;
   if (::unlink(file.c_str()) == 0) return {};
   return fail(ErrorKind::unreadable, fmt::format("cannot remove {}: {}; check the name",

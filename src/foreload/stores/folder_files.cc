@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/stores/folder_files.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
@@ -39,10 +37,6 @@ Outcome too_short(uint64_t bytes, uint64_t expected) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
-
 std::string_view name_flaw(std::string_view name) {
   if (name.empty()) return "its name is empty";
   if (name.find('\0') != std::string_view::npos) return "its name holds a zero byte";
@@ -55,11 +49,16 @@ std::string_view name_flaw(std::string_view name) {
   return "";
 }
 
+Result<void> check_name(std::string_view name) {
+  const std::string_view flaw = name_flaw(name);
+  if (flaw.empty()) return {};
+  return fail(ErrorKind::invalid, fmt::format("cannot use the name '{}': {}", name, flaw));
+}
+
 void FolderFiles::count(Operation operation, SteadyTime start, int64_t result) const {
-  if (!operations) return;
   const bool has_bytes = operation == Operation::read && result > 0;
-  operations->count(operation, std::chrono::steady_clock::now() - start,
-                    has_bytes ? static_cast<uint64_t>(result) : 0, result < 0);
+  count_operation(operations, operation, start, has_bytes ? static_cast<uint64_t>(result) : 0,
+                  result < 0);
 }
 
 Outcome FolderFiles::check_object(uint32_t object) const {

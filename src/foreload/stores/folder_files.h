@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "foreload/base/descriptor.h"
+#include "foreload/base/result.h"
 #include "foreload/metrics/operations.h"
 #include "foreload/stores/read_ledger.h"
 #include "foreload/stores/source.h"
@@ -26,26 +28,6 @@ namespace foreload {
 
 // How long reads that lack a descriptor wait if none of ours is given back.
 inline constexpr std::chrono::milliseconds kDescriptorPause{20};
-// Given to the system at the end of an engine.
-inline constexpr std::chrono::milliseconds kReadFarewell{500};
-
-// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-
-  int number() const { return number_; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
 
 // When a file's inode last changed in any way, renaming and unlinking included.
 struct FileTime {
@@ -63,7 +45,7 @@ inline FileTime change_of(const struct statx& status) {
 // thread may use it.
 class OpenFiles {
  public:
-  // Its number is -1 where none is open.
+  // None where it is not open.
   Descriptor take(uint32_t object, FileTime& changed);
   // Gives back what has to be closed for it, by who can wait for that.
   [[nodiscard]] Descriptor keep(uint32_t object, FileTime changed, Descriptor file);
@@ -118,6 +100,8 @@ inline void let_wait(int file) {
 
 // Why a name is none of an object of the store; empty if it is one.
 std::string_view name_flaw(std::string_view name);
+// Fails with `invalid` for such a name.
+Result<void> check_name(std::string_view name);
 // Where the bytes of the next request go, after `done` bytes have come.
 std::vector<iovec> places_from(const SourceRead& read, uint64_t done);
 // The outcome of a step that failed; `action` completes "Input/output error while ...".

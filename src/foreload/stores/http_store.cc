@@ -3,24 +3,23 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
-#include <condition_variable>
 #include <cstring>
 #include <mutex>
 #include <system_error>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "foreload/base/hash.h"
-#include "foreload/base/own_thread.h"
 #include "foreload/base/text.h"
 #include "foreload/stores/curl.h"
 #include "foreload/stores/folder_files.h"
 #include "foreload/stores/parallel_loop.h"
 #include "foreload/stores/read_ledger.h"
+#include "foreload/stores/shared_source.h"
 
 namespace foreload {
 namespace {
@@ -35,16 +34,7 @@ constexpr const char* kWebChanged =
 
 // As in the path of a URL.
 std::string escaped(std::string_view name) {
-  std::string text;
-  for (const char c : name) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       std::string_view("-._~/").find(c) != std::string_view::npos;
-    if (plain)
-      text += c;
-    else
-      text += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return text;
+  return percent_encoded(name, "-._~/");
 }
 
 std::string unescaped(std::string_view text) {
@@ -286,7 +276,7 @@ struct WebRead {
 
 // Everything that the thread touches. It shares in it, so one that is stuck in a look-up of names
 // outlives the source safely.
-class WebReads : public std::enable_shared_from_this<WebReads> {
+class WebReads {
  public:
   WebReads(const curl::Library& library, std::string base, SourceSettings settings,
            Source::Answered answered)
@@ -311,22 +301,16 @@ class WebReads : public std::enable_shared_from_this<WebReads> {
     library_.multi_wakeup(multi_);
   }
   uint64_t abandoned() const { return ledger_.abandoned(); }
-  const std::string& base() const { return base_; }
+  std::string describe() const { return fmt::format("{} (libcurl)", base_); }
 
   void run();
   void stop() {
     ledger_.close();
-    std::unique_lock lock(mutex_);
     stopping_ = true;
     library_.multi_wakeup(multi_);
-    leaving_.wait_for(lock, kReadFarewell, [this] { return left_; });
   }
 
  private:
-  bool stopping() const {
-    const std::scoped_lock lock(mutex_);
-    return stopping_;
-  }
   void begin(ReadLedger::Ref owed);
   void end(WebRead& read, int code);
   // Whether the answer is one, and of the version that was listed.
@@ -341,14 +325,11 @@ class WebReads : public std::enable_shared_from_this<WebReads> {
   curl::Multi* const multi_;
   std::unordered_map<const OwedRead*, std::unique_ptr<WebRead>> reads_;  // of the thread alone
   std::vector<curl::Easy*> idle_;                                        // likewise
-  mutable std::mutex mutex_;
-  std::condition_variable leaving_;
-  bool stopping_ = false;
-  bool left_ = false;
+  std::atomic<bool> stopping_ = false;
 };
 
 void WebReads::run() {
-  while (!stopping()) {
+  while (!stopping_) {
     for (const ReadLedger::Ref& owed : ledger_.answer_due(Clock::now())) {
       const auto found = reads_.find(owed.get());
       if (found == reads_.end()) continue;
@@ -382,9 +363,6 @@ void WebReads::run() {
   }
   reads_.clear();
   for (curl::Easy* easy : idle_) library_.easy_cleanup(easy);
-  const std::scoped_lock lock(mutex_);
-  left_ = true;
-  leaving_.notify_all();
 }
 
 void WebReads::begin(ReadLedger::Ref owed) {
@@ -469,9 +447,7 @@ void WebReads::end(WebRead& read, int code) {
                  fmt::format("it gave {} bytes, {} were expected", read.got, extent.length)};
     }
   }
-  if (settings_.operations)
-    settings_.operations->count(Operation::read, Clock::now() - read.start, read.got,
-                                !outcome.good());
+  count_operation(settings_.operations, Operation::read, read.start, read.got, !outcome.good());
   forget(read);
   const ReadLedger::Ref owed = std::move(read.owed);
   reads_.erase(owed.get());
@@ -482,24 +458,6 @@ void WebReads::forget(WebRead& read) {
   library_.multi_remove_handle(multi_, read.easy);
   idle_.push_back(std::exchange(read.easy, nullptr));
 }
-
-class WebSource final : public Source {
- public:
-  explicit WebSource(std::shared_ptr<WebReads> reads) : reads_(std::move(reads)) {
-    start_own_thread("foreload-web", [shared = reads_] { shared->run(); }).detach();
-  }
-  ~WebSource() override { reads_->stop(); }
-  WebSource(const WebSource&) = delete;
-  WebSource& operator=(const WebSource&) = delete;
-
-  void submit(std::span<const SourceRead> reads) override { reads_->submit(reads); }
-  void cancel(uint64_t id) override { reads_->cancel(id); }
-  uint64_t abandoned() const override { return reads_->abandoned(); }
-  std::string describe() const override { return fmt::format("{} (libcurl)", reads_->base()); }
-
- private:
-  const std::shared_ptr<WebReads> reads_;
-};
 
 class WebSink final : public Sink {
  public:
@@ -580,12 +538,6 @@ class HttpStore final : public Store {
   // What is in the folder, as its page says, and a number that changes with that.
   Result<std::vector<std::string>> page_of(std::string_view folder, const StoreCall& call,
                                            uint64_t& time) const;
-  Result<void> for_each(size_t count, const StoreCall& call, size_t total,
-                        const ParallelLoop::Item& item) const;
-  static tl::unexpected<Error> bad_object(std::string_view name, std::string_view flaw) {
-    return fail(ErrorKind::invalid, fmt::format("cannot use the name '{}': {}", name, flaw));
-  }
-
   const curl::Library& library_;
   const std::string given_;
   const std::string base_;
@@ -607,8 +559,7 @@ Result<std::vector<std::string>> HttpStore::page_of(std::string_view folder, con
   const auto begin = Clock::now();
   const std::string url = folder.empty() ? base_ + "/" : url_of(folder) + "/";
   const WebAnswer answer = requests_->get(url);
-  if (call.operations)
-    call.operations->count(Operation::list, Clock::now() - begin, 0, !answer.good());
+  count_operation(call.operations, Operation::list, begin, 0, !answer.good());
   if (!answer.good())
     return fail(ErrorKind::unreadable,
                 fmt::format("cannot list folder {}: {}; check the address, or give a file list",
@@ -625,18 +576,6 @@ Result<std::vector<std::string>> HttpStore::page_of(std::string_view folder, con
   return names;
 }
 
-Result<void> HttpStore::for_each(size_t count, const StoreCall& call, size_t total,
-                                 const ParallelLoop::Item& item) const {
-  const ParallelLoop::Tick tick = [&call, total](size_t done) {
-    return !call.progress || call.progress(total > 0 ? done : 0, total);
-  };
-  ParallelLoop loop(count, item, tick);
-  Result<void> result = loop.run(call.threads);
-  if (!result && result.error().kind == ErrorKind::cancelled)
-    return fail(ErrorKind::cancelled, fmt::format("listing of folder {} was cancelled", given_));
-  return result;
-}
-
 Result<std::vector<StoredFolder>> HttpStore::list(std::string_view folder,
                                                   const StoreCall& call) const {
   constexpr size_t kDeepest = 64;  // a page may lead back to itself
@@ -650,13 +589,13 @@ Result<std::vector<StoredFolder>> HttpStore::list(std::string_view folder,
                               given_, kDeepest));
     const size_t last = found.size();
     std::vector<std::vector<std::string>> names(last - first);
-    FORELOAD_CHECK(
-        for_each(last - first, call, 0, [&](size_t i, const auto&) -> std::optional<Error> {
-          auto page = page_of(found[first + i].name, call, found[first + i].time);
-          if (!page) return std::move(page).error();
-          names[i] = std::move(*page);
-          return std::nullopt;
-        }));
+    const auto read_page = [&](size_t i, const auto&) -> std::optional<Error> {
+      auto page = page_of(found[first + i].name, call, found[first + i].time);
+      if (!page) return std::move(page).error();
+      names[i] = std::move(*page);
+      return std::nullopt;
+    };
+    FORELOAD_CHECK(for_all(last - first, read_page, given_, call));
     for (size_t i = 0; i < names.size(); ++i) {
       const std::string parent = found[first + i].name.empty() ? "" : found[first + i].name + "/";
       for (std::string& name : names[i]) {
@@ -673,39 +612,27 @@ Result<std::vector<StoredFolder>> HttpStore::list(std::string_view folder,
 
 Result<void> HttpStore::stat(std::span<StoredObject> objects, const StoreCall& call,
                              const Refuse& refuse) const {
-  return for_each(
-      objects.size(), call, objects.size(), [&](size_t i, const auto&) -> std::optional<Error> {
-        const auto begin = Clock::now();
-        const WebAnswer answer = requests_->head(url_of(objects[i].name));
-        if (call.operations)
-          call.operations->count(Operation::stat, Clock::now() - begin, 0, !answer.good());
-        if (!answer.good()) return refuse(i, answer.what());
-        if (answer.headers.length == kUnknownSize)
-          return refuse(i, "the server does not say how large it is");
-        objects[i].size = answer.headers.length;
-        objects[i].version = answer.headers.version();
-        return std::nullopt;
-      });
+  const auto ask = [&](size_t i, const auto&) -> std::optional<Error> {
+    const auto begin = Clock::now();
+    const WebAnswer answer = requests_->head(url_of(objects[i].name));
+    count_operation(call.operations, Operation::stat, begin, 0, !answer.good());
+    if (!answer.good()) return refuse(i, answer.what());
+    if (answer.headers.length == kUnknownSize)
+      return refuse(i, "the server does not say how large it is");
+    objects[i].size = answer.headers.length;
+    objects[i].version = answer.headers.version();
+    return std::nullopt;
+  };
+  return for_all(objects.size(), ask, given_, call, objects.size());
 }
 
 Result<std::optional<std::string>> HttpStore::changed(std::span<const StoredFolder> folders,
                                                       const StoreCall& call) const {
-  constexpr size_t kMost = 10'000;
-  const size_t count = std::min(folders.size(), kMost);
-  std::vector<uint8_t> differ(count);
-  const auto folder_at = [&](size_t i) -> const StoredFolder& {
-    return folders[i * folders.size() / count];
-  };
-  FORELOAD_CHECK(for_each(count, call, 0, [&](size_t i, const auto&) -> std::optional<Error> {
+  return first_changed(folders, given_, call, [&](const StoredFolder& folder) -> Result<bool> {
     uint64_t time = 0;
-    auto page = page_of(folder_at(i).name, call, time);
-    if (!page) return std::move(page).error();
-    differ[i] = time != folder_at(i).time ? 1 : 0;
-    return std::nullopt;
-  }));
-  const auto first = std::ranges::find(differ, 1);
-  if (first == differ.end()) return std::nullopt;
-  return folder_at(static_cast<size_t>(first - differ.begin())).name;
+    FORELOAD_CHECK(page_of(folder.name, call, time));
+    return time != folder.time;
+  });
 }
 
 Result<std::unique_ptr<Source>> HttpStore::open(SourceSettings settings,
@@ -715,7 +642,8 @@ Result<std::unique_ptr<Source>> HttpStore::open(SourceSettings settings,
                 fmt::format("cannot read from {}: no catalog of its objects was given", given_));
   settings.most_in_flight = std::max(settings.most_in_flight, 1u);
   try {
-    return std::make_unique<WebSource>(
+    return std::make_unique<SharedSource<WebReads>>(
+        "foreload-web",
         std::make_shared<WebReads>(library_, base_, std::move(settings), std::move(answered)));
   } catch (const std::system_error& error) {
     return fail(
@@ -727,12 +655,12 @@ Result<std::unique_ptr<Source>> HttpStore::open(SourceSettings settings,
 }
 
 Result<std::unique_ptr<Sink>> HttpStore::create(std::string_view name) const {
-  if (const std::string_view flaw = name_flaw(name); !flaw.empty()) return bad_object(name, flaw);
+  FORELOAD_CHECK(check_name(name));
   return std::make_unique<WebSink>(requests_, url_of(name));
 }
 
 Result<void> HttpStore::remove(std::string_view name) const {
-  if (const std::string_view flaw = name_flaw(name); !flaw.empty()) return bad_object(name, flaw);
+  FORELOAD_CHECK(check_name(name));
   const WebAnswer answer = requests_->remove(url_of(name));
   if (answer.good()) return {};
   return fail(ErrorKind::unreadable,

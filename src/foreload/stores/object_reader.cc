@@ -42,6 +42,44 @@ struct Heard {
 
 }  // namespace
 
+Result<std::vector<std::string>> read_extents(const Store& store,
+                                              std::shared_ptr<const ObjectCatalog> objects,
+                                              std::span<const Extent> extents,
+                                              std::shared_ptr<Operations> operations) {
+  SourceAnswer wrong;
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    Heard heard;
+    SourceSettings settings;
+    settings.objects = objects;
+    settings.operations = operations;
+    FORELOAD_TRY(std::unique_ptr<Source> source,
+                 store.open(std::move(settings),
+                            [&heard](SourceAnswer answer) { heard.hear(std::move(answer)); }));
+    // Who is abandoned may still write into it.
+    auto memory = std::make_shared<std::vector<std::string>>();
+    std::vector<SourceRead> reads;
+    const SteadyTime deadline = std::chrono::steady_clock::now() + kReadDeadline;
+    for (const Extent& extent : extents) memory->emplace_back(extent.length, '\0');
+    for (size_t i = 0; i < extents.size(); ++i)
+      reads.push_back({i, extents[i],
+                       Destination{reinterpret_cast<std::byte*>((*memory)[i].data()), memory},
+                       deadline});
+    source->submit(reads);
+    reads.clear();
+    std::unique_lock lock(heard.mutex);
+    heard.changed.wait(lock, [&] { return heard.count == extents.size(); });
+    lock.unlock();
+    source.reset();
+    if (heard.wrong.fault == Fault::none) return std::move(*memory);
+    wrong = std::move(heard.wrong);
+    if (wrong.fault == Fault::permanent || wrong.fault == Fault::changed) break;
+  }
+  return fail(ErrorKind::unreadable,
+              fmt::format("cannot read {} in {}: {}; check the file",
+                          objects->name(extents[wrong.id].object), store.where(),
+                          wrong.what.empty() ? std::string(name_of(wrong.fault)) : wrong.what));
+}
+
 Result<ObjectReader> ObjectReader::open(std::shared_ptr<const Store> store, std::string name,
                                         const StoreCall& call) {
   StoredObject object{std::move(name)};
@@ -53,37 +91,9 @@ Result<ObjectReader> ObjectReader::open(std::shared_ptr<const Store> store, std:
 }
 
 Result<std::vector<std::string>> ObjectReader::read(const std::vector<Range>& ranges) const {
-  std::string why;
-  for (int attempt = 0; attempt < kTries; ++attempt) {
-    Heard heard;
-    SourceSettings settings;
-    settings.objects = std::make_shared<OneObject>(object_);
-    settings.operations = call_.operations;
-    FORELOAD_TRY(std::unique_ptr<Source> source,
-                 store_->open(std::move(settings),
-                              [&heard](SourceAnswer answer) { heard.hear(std::move(answer)); }));
-    // Who is abandoned may still write into it.
-    auto memory = std::make_shared<std::vector<std::string>>();
-    std::vector<SourceRead> reads;
-    const SteadyTime deadline = std::chrono::steady_clock::now() + kReadDeadline;
-    for (const Range& range : ranges) memory->emplace_back(range.length, '\0');
-    for (size_t i = 0; i < ranges.size(); ++i)
-      reads.push_back({i,
-                       {0, ranges[i].offset, ranges[i].length},
-                       Destination{reinterpret_cast<std::byte*>((*memory)[i].data()), memory},
-                       deadline});
-    source->submit(reads);
-    reads.clear();
-    std::unique_lock lock(heard.mutex);
-    heard.changed.wait(lock, [&] { return heard.count == ranges.size(); });
-    lock.unlock();
-    source.reset();
-    if (heard.wrong.fault == Fault::none) return std::move(*memory);
-    why = heard.wrong.what.empty() ? std::string(name_of(heard.wrong.fault)) : heard.wrong.what;
-    if (heard.wrong.fault == Fault::permanent || heard.wrong.fault == Fault::changed) break;
-  }
-  return fail(ErrorKind::unreadable, fmt::format("cannot read {} in {}: {}; check the file",
-                                                 object_.name, store_->where(), why));
+  std::vector<Extent> extents;
+  for (const Range& range : ranges) extents.push_back({0, range.offset, range.length});
+  return read_extents(*store_, std::make_shared<OneObject>(object_), extents, call_.operations);
 }
 
 }  // namespace foreload

@@ -15,12 +15,18 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "foreload/base/result.h"
+#include "foreload/stores/store.h"
 
 namespace foreload {
 
@@ -120,5 +126,41 @@ class ParallelLoop {
   std::optional<Error> error_;
   std::vector<std::jthread> crew_;  // last: joined while everything above still exists
 };
+
+// Runs a loop as a store is asked to. Progress counts only where the number of objects is known.
+// `where` is the store, for messages.
+inline Result<void> for_all(size_t count, const ParallelLoop::Item& item, std::string_view where,
+                            const StoreCall& call, size_t objects = 0) {
+  const ParallelLoop::Tick tick = [&call, objects](size_t done) {
+    return !call.progress || call.progress(objects > 0 ? done : 0, objects);
+  };
+  ParallelLoop loop(count, item, tick);
+  Result<void> result = loop.run(call.threads);
+  if (!result && result.error().kind == ErrorKind::cancelled)
+    return fail(ErrorKind::cancelled, fmt::format("listing of folder {} was cancelled", where));
+  return result;
+}
+
+// What Store::changed() answers, if `changed` says it of one folder.
+inline Result<std::optional<std::string>> first_changed(
+    std::span<const StoredFolder> folders, std::string_view where, const StoreCall& call,
+    const std::function<Result<bool>(const StoredFolder&)>& changed) {
+  constexpr size_t kMost = 10'000;
+  const size_t count = std::min(folders.size(), kMost);
+  const auto folder = [&](size_t i) -> const StoredFolder& {
+    return folders[i * folders.size() / count];
+  };
+  std::vector<uint8_t> differs(count);
+  const auto item = [&](size_t i, const std::atomic<bool>&) -> std::optional<Error> {
+    const Result<bool> answer = changed(folder(i));
+    if (!answer) return answer.error();
+    differs[i] = *answer ? 1 : 0;
+    return std::nullopt;
+  };
+  FORELOAD_CHECK(for_all(count, item, where, call));
+  const auto first = std::ranges::find(differs, 1);
+  if (first == differs.end()) return std::nullopt;
+  return folder(static_cast<size_t>(first - differs.begin())).name;
+}
 
 }  // namespace foreload

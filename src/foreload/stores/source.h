@@ -9,6 +9,7 @@
 // until the system is done with it, because the read holds on to it (Destination::keeper).
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +35,11 @@ enum class Fault : uint8_t {
   deadline,   // no answer in time; the request was abandoned
   cancelled,  // by cancel() or by the end of the source
 };
-std::string_view name_of(Fault fault);
+inline std::string_view name_of(Fault fault) {
+  constexpr std::array<std::string_view, 7> kNames{"none",    "transient", "throttled", "permanent",
+                                                   "changed", "deadline",  "cancelled"};
+  return kNames[static_cast<size_t>(fault)];
+}
 
 // What a source must know about objects, by number. Any thread may ask.
 class ObjectCatalog {

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/own_thread.h"
+#include "foreload/stores/shared_source.h"
 
 namespace foreload {
 namespace {
@@ -34,12 +35,12 @@ class Crew : public std::enable_shared_from_this<Crew> {
 
   void submit(std::span<const SourceRead> reads);
   void cancel(uint64_t id);
-  // Answers deadlines and hires threads until stop(); run by the watching thread.
-  void watch();
+  // Answers deadlines and hires threads until stop().
+  void run();
   // Answers everything and waits a moment for the threads.
   void stop();
 
-  const FolderFiles& files() const { return *files_; }
+  std::string describe() const { return fmt::format("folder {} (threads)", files_->root_name); }
   uint64_t abandoned() const { return ledger_.abandoned(); }
 
  private:
@@ -88,7 +89,7 @@ void Crew::cancel(uint64_t id) {
   watcher_.notify_one();
 }
 
-void Crew::watch() {
+void Crew::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     lock.unlock();
@@ -169,10 +170,10 @@ Crew::End Crew::read_file(const ReadLedger::Ref& owed) const {
   const bool part = files_->reads_part(extent);
   struct statx status{};
   Descriptor file = part ? take_open(extent, status) : Descriptor();
-  if (file.number() < 0) {
+  if (!file) {
     SteadyTime start = Clock::now();
-    file = Descriptor(::openat(files_->root.number(), name.c_str(), files_->open_flags));
-    const int open_error = file.number() < 0 ? errno : 0;
+    file = Descriptor(::openat(files_->root.get(), name.c_str(), files_->open_flags));
+    const int open_error = file ? 0 : errno;
     files_->count(Operation::open, start, -open_error);
     if (out_of_descriptors(open_error)) {
       files_->open->close_all();
@@ -180,22 +181,22 @@ Crew::End Crew::read_file(const ReadLedger::Ref& owed) const {
     }
     if (open_error != 0) outcome = failed_step(open_error, "opening");
     if (outcome.good() && !owed->answered()) {
-      const int error = stat_file(file.number(), status);
+      const int error = stat_file(file.get(), status);
       if (error != 0) outcome = failed_step(error, "asking for its size");
     }
   }
   if (outcome.good() && !owed->answered()) outcome = files_->check_status(status, extent);
   const bool right = outcome.good();
   if (right && !owed->answered()) {
-    let_wait(file.number());
-    outcome = read_range(file.number(), *owed);
+    let_wait(file.get());
+    outcome = read_range(file.get(), *owed);
   }
   ledger_.finish(owed, std::move(outcome));
-  if (files_->drop_page_cache && file.number() >= 0 && extent.length > 0) {
-    ::posix_fadvise(file.number(), static_cast<off_t>(extent.offset),
+  if (files_->drop_page_cache && file && extent.length > 0) {
+    ::posix_fadvise(file.get(), static_cast<off_t>(extent.offset),
                     static_cast<off_t>(extent.length), POSIX_FADV_DONTNEED);
   }
-  if (part && right && file.number() >= 0)
+  if (part && right && file)
     file = files_->open->keep(extent.object, change_of(status), std::move(file));
   return End::done;
 }
@@ -212,7 +213,7 @@ int Crew::stat_file(int fd, struct statx& status) const {
 Descriptor Crew::take_open(const Extent& extent, struct statx& status) const {
   FileTime changed;
   Descriptor file = files_->open->take(extent.object, changed);
-  if (file.number() >= 0 && (stat_file(file.number(), status) != 0 || change_of(status) != changed))
+  if (file && (stat_file(file.get(), status) != 0 || change_of(status) != changed))
     return Descriptor();
   return file;
 }
@@ -252,38 +253,14 @@ void Crew::stop() {
   leaving_.wait_for(lock, kReadFarewell, [this] { return threads_ == 0; });
 }
 
-class ThreadEngine final : public Source {
- public:
-  explicit ThreadEngine(std::shared_ptr<Crew> crew) : crew_(std::move(crew)) {
-    watcher_ = start_own_thread("foreload-watch", [watched = crew_] { watched->watch(); });
-  }
-  ~ThreadEngine() override {
-    crew_->stop();
-    watcher_.join();
-  }
-  ThreadEngine(const ThreadEngine&) = delete;
-  ThreadEngine& operator=(const ThreadEngine&) = delete;
-
-  void submit(std::span<const SourceRead> reads) override { crew_->submit(reads); }
-  void cancel(uint64_t id) override { crew_->cancel(id); }
-  uint64_t abandoned() const override { return crew_->abandoned(); }
-  std::string describe() const override {
-    return fmt::format("folder {} (threads)", crew_->files().root_name);
-  }
-
- private:
-  const std::shared_ptr<Crew> crew_;
-  std::thread watcher_;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Source>> start_thread_engine(std::shared_ptr<const FolderFiles> files,
                                                     Source::Answered answered) {
   const std::string name = files->root_name;
   try {
-    return std::make_unique<ThreadEngine>(
-        std::make_shared<Crew>(std::move(files), std::move(answered)));
+    return std::make_unique<SharedSource<Crew>>(
+        "foreload-watch", std::make_shared<Crew>(std::move(files), std::move(answered)));
   } catch (const std::system_error& error) {
     return fail(ErrorKind::unreadable,
                 fmt::format("cannot read from folder {}: no thread can be started ({}); raise the "

@@ -13,7 +13,6 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
-#include <condition_variable>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -22,7 +21,7 @@
 
 #include <fmt/format.h>
 
-#include "foreload/base/own_thread.h"
+#include "foreload/stores/shared_source.h"
 
 namespace foreload {
 namespace {
@@ -81,7 +80,7 @@ class Ring {
   Ring(std::shared_ptr<const FolderFiles> files, Source::Answered answered)
       : files_(std::move(files)),
         ledger_(std::move(answered)),
-        on_the_spot_(answers_at_once(files_->root.number())) {}
+        on_the_spot_(answers_at_once(files_->root.get())) {}
   ~Ring() {
     if (!ready_) return;
     const std::scoped_lock lock(mapping());
@@ -95,10 +94,9 @@ class Ring {
   void submit(std::span<const SourceRead> reads);
   void cancel(uint64_t id);
   void run();
-  // Answers everything. Returns whether run() has ended, or will at once.
-  bool stop();
+  void stop();
 
-  const FolderFiles& files() const { return *files_; }
+  std::string describe() const { return fmt::format("folder {} (io_uring)", files_->root_name); }
   uint64_t abandoned() const { return ledger_.abandoned(); }
 
  private:
@@ -132,10 +130,6 @@ class Ring {
   // Only run() touches these.
   std::unordered_map<OwedRead*, Job> jobs_;
   SteadyTime descriptors_at_ = SteadyTime::min();  // nothing is opened before
-
-  std::mutex mutex_;  // guards ended_
-  std::condition_variable ending_;
-  bool ended_ = false;
 };
 
 std::string Ring::set_up() {
@@ -160,7 +154,7 @@ std::string Ring::set_up() {
   }
   if ((ring_.features & IORING_FEAT_EXT_ARG) == 0) return "the kernel is too old";
   wake_fd_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (wake_fd_.number() < 0) {
+  if (!wake_fd_) {
     return fmt::format("{} when asking for an eventfd", std::generic_category().message(errno));
   }
   return {};
@@ -179,15 +173,13 @@ void Ring::cancel(uint64_t id) {
 void Ring::wake() {
   if (woken_.exchange(true)) return;
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wake_fd_.number(), &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = ::write(wake_fd_.get(), &one, sizeof one);
 }
 
-bool Ring::stop() {
+void Ring::stop() {
   stopping_ = true;
   ledger_.close();
   wake();
-  std::unique_lock lock(mutex_);
-  return ending_.wait_for(lock, kReadFarewell, [this] { return ended_; });
 }
 
 void Ring::run() {
@@ -209,9 +201,6 @@ void Ring::run() {
     if (job.step < Step::forget) ask_cancel(job);  // the others are about to end
   }
   while (!jobs_.empty()) exchange(SteadyTime::max());
-  const std::scoped_lock lock(mutex_);
-  ended_ = true;
-  ending_.notify_all();
 }
 
 // Hands all entries to the system, waits for completions, and moves their files on.
@@ -244,10 +233,10 @@ void Ring::exchange(SteadyTime until) {
 
 void Ring::arm_wake() {
   uint64_t count = 0;
-  [[maybe_unused]] const ssize_t taken = ::read(wake_fd_.number(), &count, sizeof count);
+  [[maybe_unused]] const ssize_t taken = ::read(wake_fd_.get(), &count, sizeof count);
   woken_ = false;
   io_uring_sqe* const sqe = entry();
-  ::io_uring_prep_poll_add(sqe, wake_fd_.number(), POLLIN);
+  ::io_uring_prep_poll_add(sqe, wake_fd_.get(), POLLIN);
   ::io_uring_sqe_set_data(sqe, this);
 }
 
@@ -297,7 +286,7 @@ void Ring::begin(Job& job) {
 
 void Ring::ask_open(Job& job) {
   io_uring_sqe* const sqe = entry(job, Step::open);
-  ::io_uring_prep_openat(sqe, files_->root.number(), job.name.c_str(), files_->open_flags, 0);
+  ::io_uring_prep_openat(sqe, files_->root.get(), job.name.c_str(), files_->open_flags, 0);
   ::io_uring_sqe_set_data(sqe, &job);
   ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
@@ -441,33 +430,6 @@ void Ring::end(Job& job) {
   ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
 
-class UringEngine final : public Source {
- public:
-  explicit UringEngine(std::shared_ptr<Ring> ring) : ring_(std::move(ring)) {
-    thread_ = start_own_thread("foreload-ring", [shared = ring_] { shared->run(); });
-  }
-  ~UringEngine() override {
-    if (ring_->stop()) {
-      thread_.join();
-    } else {
-      thread_.detach();
-    }
-  }
-  UringEngine(const UringEngine&) = delete;
-  UringEngine& operator=(const UringEngine&) = delete;
-
-  void submit(std::span<const SourceRead> reads) override { ring_->submit(reads); }
-  void cancel(uint64_t id) override { ring_->cancel(id); }
-  uint64_t abandoned() const override { return ring_->abandoned(); }
-  std::string describe() const override {
-    return fmt::format("folder {} (io_uring)", ring_->files().root_name);
-  }
-
- private:
-  const std::shared_ptr<Ring> ring_;
-  std::thread thread_;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Source>> start_uring_engine(std::shared_ptr<const FolderFiles> files,
@@ -477,7 +439,7 @@ Result<std::unique_ptr<Source>> start_uring_engine(std::shared_ptr<const FolderF
   std::string missing = ring->set_up();
   if (missing.empty()) {
     try {
-      return std::make_unique<UringEngine>(ring);
+      return std::make_unique<SharedSource<Ring>>("foreload-ring", ring);
     } catch (const std::system_error& error) {
       missing = fmt::format("{} when starting a thread", error.code().message());
     }

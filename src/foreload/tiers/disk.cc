@@ -2,8 +2,6 @@
 #include "foreload/tiers/disk.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -92,7 +90,7 @@ class SegmentedDiskTier final : public Tier {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     core_->gets.stop();
     core_->puts.stop();
-    for (DiskThread& reader : readers_) reader.end_by(deadline);
+    for (PatientThread& reader : readers_) reader.end_by(deadline);
     if (writer_) writer_->end_by(deadline);
     core_->answers.close();
   }
@@ -102,24 +100,20 @@ class SegmentedDiskTier final : public Tier {
     return disk_payload(core_->settings.budget, mean_size);
   }
 
-  Borrower lend(Answered answered) override {
-    const Borrower borrower = core_->answers.lend(std::move(answered));
-    const DiskIndex::Borrowers bit = core_->index.lend();
-    const std::lock_guard lock(mutex_);
-    bits_[borrower] = bit;
-    return borrower;
+  Borrower lend(Answered answered, Run) override {
+    return core_->answers.lend(std::move(answered), core_->index.lend());
   }
   void give_back(Borrower borrower) override {
-    core_->answers.give_back(borrower, std::chrono::steady_clock::now() + kPatience);
-    std::unique_lock lock(mutex_);
-    const auto bit = bits_.extract(borrower);
-    lock.unlock();
-    if (bit) core_->index.give_back(bit.mapped());
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    if (const auto bit = core_->answers.give_back(borrower, deadline)) core_->index.give_back(*bit);
   }
 
   std::vector<FoundCopy> found() const override { return core_->index.copies(); }
   void keep(Borrower borrower, const Wanted& wanted) override {
-    core_->index.keep(bit_of(borrower), wanted);
+    core_->index.keep(core_->answers.bit_of(borrower), wanted);
+  }
+  void want(Borrower borrower, const CopyKey& key) override {
+    core_->index.want(core_->answers.bit_of(borrower), key);
   }
   void submit(Borrower borrower, std::span<Get> gets, Traffic traffic) override {
     const uint64_t ticket = core_->answers.expect(borrower, gets);
@@ -127,7 +121,7 @@ class SegmentedDiskTier final : public Tier {
   }
   void submit(Borrower borrower, std::span<Put> puts, Traffic traffic) override {
     const uint64_t ticket = core_->answers.expect(borrower, puts);
-    if (ticket > 0) core_->puts.push(puts, ticket, bit_of(borrower), traffic);
+    if (ticket > 0) core_->puts.push(puts, ticket, core_->answers.bit_of(borrower), traffic);
   }
   void cancel(Borrower borrower, uint64_t id) override {
     for (const uint64_t ticket : core_->answers.cancel(borrower, id)) {
@@ -161,17 +155,9 @@ class SegmentedDiskTier final : public Tier {
   std::optional<std::string> dead() const override { return core_->health.why(); }
 
  private:
-  DiskIndex::Borrowers bit_of(Borrower borrower) const {
-    const std::lock_guard lock(mutex_);
-    const auto bit = bits_.find(borrower);
-    return bit == bits_.end() ? 0 : bit->second;
-  }
-
   const std::shared_ptr<DiskCore> core_;
-  std::optional<DiskThread> writer_;
-  std::vector<DiskThread> readers_;
-  mutable std::mutex mutex_;  // guards bits_
-  std::map<Borrower, DiskIndex::Borrowers> bits_;
+  std::optional<PatientThread> writer_;
+  std::vector<PatientThread> readers_;
 };
 
 }  // namespace

@@ -5,10 +5,16 @@
 
 namespace foreload::disk_cache {
 
-Tier::Borrower DiskAnswers::lend(Tier::Answered answered) {
+Tier::Borrower DiskAnswers::lend(Tier::Answered answered, uint64_t bit) {
   const std::lock_guard lock(mutex_);
-  borrowers_[++last_borrower_].answered = std::move(answered);
+  borrowers_.emplace(++last_borrower_, Lent{std::move(answered), bit});
   return last_borrower_;
+}
+
+uint64_t DiskAnswers::bit_of(Tier::Borrower borrower) const {
+  const std::lock_guard lock(mutex_);
+  const auto lent = borrowers_.find(borrower);
+  return lent == borrowers_.end() ? 0 : lent->second.bit;
 }
 
 void DiskAnswers::give(Lent& lent, std::vector<TierAnswer>& answers, Lock& lock) {
@@ -33,18 +39,18 @@ void DiskAnswers::answer_all(const Lent* only, bool begun, Lock& lock) {
   for (auto& [lent, its] : answers) give(*lent, its, lock);
 }
 
-void DiskAnswers::give_back(Tier::Borrower borrower,
-                            std::chrono::steady_clock::time_point deadline) {
+std::optional<uint64_t> DiskAnswers::give_back(Tier::Borrower borrower,
+                                               std::chrono::steady_clock::time_point deadline) {
   Lock lock(mutex_);
   const auto found = borrowers_.find(borrower);
-  if (found == borrowers_.end()) return;
+  if (found == borrowers_.end()) return std::nullopt;
   Lent& lent = found->second;
   lent.leaving = true;
   answer_all(&lent, false, lock);
   changed_.wait_until(lock, deadline, [&] { return lent.waiting == 0; });
   answer_all(&lent, true, lock);
   changed_.wait(lock, [&] { return lent.waiting == 0; });
-  borrowers_.erase(found);
+  return borrowers_.extract(found).mapped().bit;
 }
 
 bool DiskAnswers::begin(uint64_t ticket) {

@@ -32,10 +32,14 @@ struct Ended {
 
 class DiskAnswers {
  public:
-  Tier::Borrower lend(Tier::Answered answered);
+  // `bit` is what its copies are marked with.
+  Tier::Borrower lend(Tier::Answered answered, uint64_t bit);
+  uint64_t bit_of(Tier::Borrower borrower) const;  // 0: it is not there
   // Answers what the borrower asked for: what has not begun at once, the rest as it ends or, when
-  // the time is over, `failed`. Returns when none of its answers is being given any more.
-  void give_back(Tier::Borrower borrower, std::chrono::steady_clock::time_point deadline);
+  // the time is over, `failed`. Returns its bit when none of its answers is being given any more;
+  // nothing if it is not there.
+  std::optional<uint64_t> give_back(Tier::Borrower borrower,
+                                    std::chrono::steady_clock::time_point deadline);
 
   // Tickets for requests that must be answered, in a row from the one returned. 0: nobody is there
   // to answer.
@@ -64,6 +68,7 @@ class DiskAnswers {
  private:
   struct Lent {
     Tier::Answered answered;
+    uint64_t bit = 0;
     uint64_t waiting = 0;  // requests whose answer was not given
     bool leaving = false;
   };
@@ -79,7 +84,7 @@ class DiskAnswers {
   void give(Lent& lent, std::vector<TierAnswer>& answers, Lock& lock);
   void answer_all(const Lent* only, bool begun, Lock& lock);  // null: everybody's
 
-  std::mutex mutex_;  // guards the rest
+  mutable std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
   std::map<Tier::Borrower, Lent> borrowers_;
   std::unordered_map<uint64_t, Waiting> waiting_;  // by ticket

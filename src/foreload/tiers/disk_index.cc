@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <chrono>
 
@@ -27,7 +28,7 @@ uint64_t won_from(const Segment& segment) {
 DiskIndex::Borrowers DiskIndex::lend() {
   const std::lock_guard lock(mutex_);
   const Borrowers bit = ~borrowers_ & (borrowers_ + 1);
-  if (bit == 0) ++without_bit_;
+  assert(bit != 0);
   borrowers_ |= bit;
   for (auto& entry : entries_) entry.second.declined &= ~bit;  // of who had the bit before
   count_all();
@@ -36,7 +37,6 @@ DiskIndex::Borrowers DiskIndex::lend() {
 
 void DiskIndex::give_back(Borrowers borrower) {
   const std::lock_guard lock(mutex_);
-  if (borrower == 0) --without_bit_;
   borrowers_ &= ~borrower;
   spoken_ &= ~borrower;
   // Who is last need not wait: nobody puts anything before somebody else comes.
@@ -66,7 +66,7 @@ void DiskIndex::want(Borrowers borrower, const CopyKey& key) {
 }
 
 bool DiskIndex::wanted(const Entries::value_type& entry) const {
-  return borrowers_ == 0 || without_bit_ > 0 || (~entry.second.declined & borrowers_) != 0 ||
+  return borrowers_ == 0 || (~entry.second.declined & borrowers_) != 0 ||
          pins_.contains(entry.first);
 }
 
@@ -291,9 +291,7 @@ std::shared_ptr<BlockFile> SegmentFiles::open(const Segment& segment, int flags)
   auto file = BlockFile::open(segment.slot.folder.get(), segment_name(segment.number).c_str(),
                               flags, direct_);
   const int error = errno;
-  if (operations_) {
-    operations_->count(Operation::open, std::chrono::steady_clock::now() - start, 0, !file);
-  }
+  count_operation(operations_, Operation::open, start, 0, !file);
   if (file) remember(segment, file);
   errno = error;
   return file;

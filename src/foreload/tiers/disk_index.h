@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "foreload/metrics/operations.h"
-#include "foreload/tiers/descriptor.h"
+#include "foreload/tiers/block_file.h"
 #include "foreload/tiers/segment_format.h"
 #include "foreload/tiers/slots.h"
 #include "foreload/tiers/tier.h"
@@ -51,9 +51,7 @@ struct RecordPlace {
 
 class DiskIndex {
  public:
-  // A bit for each borrower. Those for whom none is left have none, and everything is wanted while
-  // one of them is there.
-  using Borrowers = uint64_t;
+  using Borrowers = uint64_t;  // a bit for each
 
   Borrowers lend();
   void give_back(Borrowers borrower);
@@ -123,8 +121,7 @@ class DiskIndex {
   std::unordered_map<CopyKey, Pins, CopyKeyHash> pins_;  // also of copies that are gone
   uint64_t payload_ = 0;
   Borrowers borrowers_ = 0;
-  Borrowers spoken_ = 0;      // who has said what they want
-  uint64_t without_bit_ = 0;  // how many borrowers
+  Borrowers spoken_ = 0;  // who has said what they want
 };
 
 // Open files of segments, the most recently opened ones. A large cache has more segments than a

@@ -115,7 +115,7 @@ std::unique_ptr<BlockRead> DiskReads::begin(QueuedGet asked, std::vector<Ended>&
 }
 
 Ended DiskReads::finish(std::unique_ptr<BlockRead> read, int error) {
-  core_->count(Operation::read, read->began, read->done, error != 0);
+  count_operation(core_->settings.operations, Operation::read, read->began, read->done, error != 0);
   core_->read_bytes += read->done;
   const Get& get = read->asked.get;
   Ended ended{read->asked.ticket, TierEnd::done};
@@ -178,8 +178,8 @@ void DiskReads::give_blocks(BlockRead& read) {
   if (free_.size() < kKeptBlocks) free_.emplace_back(read.capacity, std::move(read.blocks));
 }
 
-std::vector<DiskThread> start_pool(const std::shared_ptr<DiskReads>& reads) {
-  std::vector<DiskThread> threads;
+std::vector<PatientThread> start_pool(const std::shared_ptr<DiskReads>& reads) {
+  std::vector<PatientThread> threads;
   const unsigned at_once = reads->core().settings.at_once;
   for (unsigned i = 0; i < (at_once > 0 ? at_once : kPoolThreads); ++i) {
     try {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "foreload/tiers/descriptor.h"
+#include "foreload/tiers/block_file.h"
 #include "foreload/tiers/disk_core.h"
 
 namespace foreload::disk_cache {
@@ -60,7 +60,7 @@ class DiskReads {
 
 // Both start with the reads of the queue and end when it is stopped; the first returns nothing
 // where the system has no io_uring or does not allow it.
-std::optional<DiskThread> start_ring(const std::shared_ptr<DiskReads>& reads);
-std::vector<DiskThread> start_pool(const std::shared_ptr<DiskReads>& reads);
+std::optional<PatientThread> start_ring(const std::shared_ptr<DiskReads>& reads);
+std::vector<PatientThread> start_pool(const std::shared_ptr<DiskReads>& reads);
 
 }  // namespace foreload::disk_cache

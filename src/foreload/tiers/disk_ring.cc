@@ -152,7 +152,7 @@ class Ring {
 
 }  // namespace
 
-std::optional<DiskThread> start_ring(const std::shared_ptr<DiskReads>& reads) {
+std::optional<PatientThread> start_ring(const std::shared_ptr<DiskReads>& reads) {
   auto ring = std::make_shared<Ring>(reads);
   if (!ring->make()) return std::nullopt;
   reads->core().gets.set_wake([wake = ring->wake()] {
@@ -160,7 +160,7 @@ std::optional<DiskThread> start_ring(const std::shared_ptr<DiskReads>& reads) {
     static_cast<void>(!::write(wake->get(), &one, sizeof one));
   });
   try {
-    return DiskThread("foreload-disk", [ring] { ring->run(); });
+    return PatientThread("foreload-disk", [ring] { ring->run(); });
   } catch (const std::system_error&) {
     return std::nullopt;
   }

@@ -118,7 +118,8 @@ std::optional<Put> DiskWriter::read_record(const RecordPlace& place) {
   core_->gets.wait_for_turn(traffic_, bytes);
   const auto began = std::chrono::steady_clock::now();
   const int64_t n = file->read(start, {blocks.get(), bytes});
-  core_->count(Operation::read, began, n < 0 ? 0 : static_cast<uint64_t>(n), n < 0);
+  count_operation(core_->settings.operations, Operation::read, began,
+                  n < 0 ? 0 : static_cast<uint64_t>(n), n < 0);
   if (n < static_cast<int64_t>(end - start)) return std::nullopt;
   file->forget(start, bytes);
   const auto payload = std::make_shared<std::vector<std::byte>>();

@@ -150,7 +150,8 @@ bool DiskWriter::flush() {
   std::memset(buffer_.get() + fill_, 0, bytes - fill_);
   const auto start = std::chrono::steady_clock::now();
   const int error = file_->write(base_, {buffer_.get(), bytes});
-  core_->count(Operation::write, start, error == 0 ? bytes : 0, error != 0);
+  count_operation(core_->settings.operations, Operation::write, start, error == 0 ? bytes : 0,
+                  error != 0);
   if (error != 0) {
     die("writing failed", error);
     return false;

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "foreload/tiers/descriptor.h"
+#include "foreload/tiers/block_file.h"
 #include "foreload/tiers/disk_core.h"
 #include "foreload/tiers/disk_leftovers.h"
 

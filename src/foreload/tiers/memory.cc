@@ -26,11 +26,7 @@ constexpr size_t kRequestsPerJob = 16;
 // What waits and who waits for it. Any thread.
 class MemoryTier::Work {
  public:
-  struct Lent {
-    Answered answered;
-    MemoryCopies::Who bit = 0;
-    unsigned running = 0;  // jobs
-  };
+  struct Lent;
   struct Job {
     std::shared_ptr<Lent> lent;
     std::vector<Get> gets;
@@ -41,15 +37,24 @@ class MemoryTier::Work {
     size_t size() const { return gets.size() + puts.size() + answers.size(); }
   };
 
+  struct Lent {
+    Answered answered;
+    Run run;
+    MemoryCopies::Who bit = 0;
+    unsigned running = 0;  // jobs
+    TrafficQueue<Job> queue = {};
+  };
+
   explicit Work(std::shared_ptr<MemoryCopies> copies) : copies_(std::move(copies)) {}
 
-  Borrower lend(Answered answered) {
+  Borrower lend(Answered answered, Run run) {
     const std::scoped_lock lock(mutex_);
     MemoryCopies::Who taken = 0;
     for (const auto& [number, lent] : borrowers_) taken |= lent->bit;
     assert(~taken != 0);
     const MemoryCopies::Who bit = MemoryCopies::Who{1} << std::countr_one(taken);
-    borrowers_[++last_borrower_] = std::make_shared<Lent>(Lent{std::move(answered), bit, 0});
+    borrowers_[++last_borrower_] =
+        std::make_shared<Lent>(Lent{std::move(answered), std::move(run), bit});
     copies_->want_all(bit);
     return last_borrower_;
   }
@@ -57,14 +62,18 @@ class MemoryTier::Work {
   void give_back(Borrower borrower) {
     std::unique_lock lock(mutex_);
     const std::shared_ptr<Lent> lent = borrowers_.at(borrower);
-    end(lock, [&](const Job& job) { return job.lent == lent; }, [&] { return lent->running == 0; });
+    end(lock, *lent);
     copies_->want(lent->bit, {});
     borrowers_.erase(borrower);
   }
   // Of the tier.
   void end() {
     std::unique_lock lock(mutex_);
-    end(lock, [](const Job&) { return true; }, [&] { return running_.empty(); });
+    while (!borrowers_.empty()) {
+      const std::shared_ptr<Lent> lent = borrowers_.begin()->second;
+      end(lock, *lent);
+      std::erase_if(borrowers_, [&](const auto& other) { return other.second == lent; });
+    }
   }
 
   MemoryCopies::Who bit_of(Borrower borrower) const {
@@ -72,17 +81,20 @@ class MemoryTier::Work {
     return borrowers_.at(borrower)->bit;
   }
 
-  void push(Borrower borrower, Traffic traffic, uint64_t cost, Job job) {
+  // Whose it is.
+  std::shared_ptr<Lent> push(Borrower borrower, Traffic traffic, uint64_t cost, Job job) {
     const std::scoped_lock lock(mutex_);
-    job.lent = borrowers_.at(borrower);
+    const std::shared_ptr<Lent> lent = borrowers_.at(borrower);
+    job.lent = lent;
     puts_waiting_ += job.puts.size();
-    queue_.push(traffic, cost, std::move(job));
+    lent->queue.push(traffic, cost, std::move(job));
+    return lent;
   }
 
-  // Does the job that is due. There may be none: it was cancelled, or somebody else did it.
-  void do_one() {
+  // Does the job of the borrower that is due. There may be none: it was cancelled.
+  void do_one(Lent& lent) {
     std::unique_lock lock(mutex_);
-    std::optional<Job> popped = queue_.pop();
+    std::optional<Job> popped = lent.queue.pop();
     if (!popped) return;
     puts_waiting_ -= popped->puts.size();
     run(lock, std::move(*popped));
@@ -92,8 +104,7 @@ class MemoryTier::Work {
     const std::scoped_lock lock(mutex_);
     const auto found = borrowers_.find(borrower);
     if (found == borrowers_.end()) return;
-    queue_.cancel([&](Job& job) {
-      if (job.lent != found->second) return false;
+    found->second->queue.cancel([&](Job& job) {
       const auto same = [&](const auto& request) { return request.id == id; };
       take_out(job, job.gets, same);
       puts_waiting_ -= take_out(job, job.puts, same);
@@ -105,11 +116,13 @@ class MemoryTier::Work {
     {
       const std::scoped_lock lock(mutex_);
       const auto same = [&](const Put& put) { return put.key == key; };
-      if (puts_waiting_ > 0)
-        queue_.cancel([&](Job& job) {
+      for (const auto& [number, lent] : borrowers_) {
+        if (puts_waiting_ == 0) break;
+        lent->queue.cancel([&](Job& job) {
           puts_waiting_ -= take_out(job, job.puts, same);
           return false;
         });
+      }
       for (Job& job : running_)
         if (std::any_of(job.puts.begin(), job.puts.end(), same)) job.dropped.push_back(key);
     }
@@ -131,14 +144,12 @@ class MemoryTier::Work {
     });
   }
 
-  // Cancels what waits and is `theirs`, until nothing does and `idle` says that nothing runs. An
-  // answer may ask for more, which is cancelled too.
-  template <class Theirs, class Idle>
-  void end(std::unique_lock<std::mutex>& lock, Theirs theirs, Idle idle) {
+  // Cancels what waits until nothing does and nothing runs. An answer may ask for more, which is
+  // cancelled too.
+  void end(std::unique_lock<std::mutex>& lock, Lent& lent) {
     while (true) {
       std::vector<Job> jobs;
-      queue_.cancel([&](Job& job) {
-        if (!theirs(job)) return false;
+      lent.queue.cancel([&](Job& job) {
         puts_waiting_ -= job.puts.size();
         jobs.push_back(std::move(job));
         return true;
@@ -150,7 +161,7 @@ class MemoryTier::Work {
         run(lock, std::move(job));
       }
       if (!jobs.empty()) continue;
-      if (idle()) return;
+      if (lent.running == 0) return;
       left_.wait(lock);
     }
   }
@@ -210,7 +221,6 @@ class MemoryTier::Work {
   mutable std::mutex mutex_;  // guards the rest
   std::map<Borrower, std::shared_ptr<Lent>> borrowers_;
   Borrower last_borrower_ = 0;
-  TrafficQueue<Job> queue_;
   size_t puts_waiting_ = 0;
   std::list<Job> running_;
   std::condition_variable left_;  // a job has ended
@@ -225,8 +235,8 @@ MemoryTier::~MemoryTier() {
   work_->end();
 }
 
-Tier::Borrower MemoryTier::lend(Answered answered) {
-  return work_->lend(std::move(answered));
+Tier::Borrower MemoryTier::lend(Answered answered, Run run) {
+  return work_->lend(std::move(answered), run ? std::move(run) : settings_.run);
 }
 
 void MemoryTier::give_back(Borrower borrower) {
@@ -235,6 +245,10 @@ void MemoryTier::give_back(Borrower borrower) {
 
 void MemoryTier::keep(Borrower borrower, const Wanted& wanted) {
   copies_->want(work_->bit_of(borrower), wanted);
+}
+
+void MemoryTier::want(Borrower borrower, const CopyKey& key) {
+  copies_->want_also(work_->bit_of(borrower), key);
 }
 
 template <class Request>
@@ -250,8 +264,11 @@ void MemoryTier::submit_in_jobs(Borrower borrower, std::span<Request> requests, 
       for (const Put& put : some) cost += put.from.size();
       job.puts.assign(std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
     }
-    work_->push(borrower, traffic, cost, std::move(job));
-    settings_.run(traffic, [work = work_] { work->do_one(); });
+    const auto lent = work_->push(borrower, traffic, cost, std::move(job));
+    if (lent->run)
+      lent->run(traffic, [work = work_, lent] { work->do_one(*lent); });
+    else
+      work_->do_one(*lent);
   }
 }
 

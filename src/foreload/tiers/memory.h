@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The memory tier: copies in this host's memory (memory_copies.h), behind what all tiers promise.
-// It has no threads: what is asked waits in a queue by traffic class, and whoever gives it threads
-// is told once per job that there is one to do. A job is several copies, so that passing it on
-// costs little.
+// It has no threads: what a borrower asks waits in a queue of its own by traffic class, and whoever
+// gives threads is told once per job that there is one to do. A job is several copies, so that
+// passing it on costs little.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,8 @@ namespace foreload {
 
 struct MemorySettings {
   MemoryCopies::Settings copies;
-  // Runs the job soon, on a thread of its own choice; may forget it only after the tier's end. The
-  // class says who waits: the job that is done then is the one that is due.
-  std::function<void(Traffic traffic, std::function<void()> job)> run;
+  // For borrowers that bring no threads; null: whoever asks does it.
+  Tier::Run run;
 };
 
 class MemoryTier final : public Tier {
@@ -35,10 +34,11 @@ class MemoryTier final : public Tier {
 
   std::string_view kind() const override { return "memory"; }
   uint64_t capacity(uint64_t mean_size) const override { return copies_->capacity(mean_size); }
-  Borrower lend(Answered answered) override;
+  Borrower lend(Answered answered, Run run) override;
   void give_back(Borrower borrower) override;
   std::vector<FoundCopy> found() const override { return copies_->found(); }
   void keep(Borrower borrower, const Wanted& wanted) override;
+  void want(Borrower borrower, const CopyKey& key) override;
   void submit(Borrower borrower, std::span<Get> gets, Traffic traffic) override;
   void submit(Borrower borrower, std::span<Put> puts, Traffic traffic) override;
   void cancel(Borrower borrower, uint64_t id) override;

@@ -71,13 +71,13 @@ Result<void> MemoryCopies::map() {
   const uint64_t arena = (budget + copies_ * (unit_ - 1)) / unit_ * unit_;
   const uint64_t bytes = layout.arena + arena;
   if (settings_.shared) {
-    memory_fd_ = ::memfd_create("foreload-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (memory_fd_ < 0 || ::ftruncate(memory_fd_, static_cast<off_t>(bytes)) != 0)
+    memory_fd_ = Descriptor(::memfd_create("foreload-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!memory_fd_ || ::ftruncate(memory_fd_.get(), static_cast<off_t>(bytes)) != 0)
       return refused(budget, errno);
   }
   const int kind = settings_.shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
   void* memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kind | MAP_NORESERVE, memory_fd_, 0);
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kind | MAP_NORESERVE, memory_fd_.get(), 0);
   if (memory == MAP_FAILED) return refused(budget, errno);
   memory_ = static_cast<std::byte*>(memory);
   bytes_ = bytes;
@@ -97,7 +97,6 @@ Result<void> MemoryCopies::map() {
 
 MemoryCopies::~MemoryCopies() {
   if (memory_ != nullptr) ::munmap(memory_, bytes_);
-  if (memory_fd_ >= 0) ::close(memory_fd_);
 }
 
 // Copying out.
@@ -254,6 +253,7 @@ bool MemoryCopies::holds(const CopyKey& key) const {
 
 bool MemoryCopies::put(const CopyKey& key, std::span<const std::byte> bytes,
                        std::optional<uint64_t> checksum, Who who) {
+  if (want_also(who, key)) return false;
   Entry* entry = nullptr;
   {
     const std::scoped_lock lock(mutex_);
@@ -467,6 +467,13 @@ void MemoryCopies::want_all(Who who) {
   const std::scoped_lock lock(mutex_);
   want_all_ |= who;
   for (Side& side : sides_) side.wanted |= who;
+}
+
+bool MemoryCopies::want_also(Who who, const CopyKey& key) {
+  const std::scoped_lock lock(mutex_);
+  const Entry* entry = find(key);
+  if (entry != nullptr) sides_[number_of(*entry)].wanted |= who;
+  return entry != nullptr;
 }
 
 void MemoryCopies::want(Who who, const Tier::Wanted& wanted) {

@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "foreload/base/descriptor.h"
 #include "foreload/base/result.h"
 #include "foreload/tiers/arena_room.h"
 #include "foreload/tiers/checked_copy.h"
@@ -69,6 +70,8 @@ class MemoryCopies : public std::enable_shared_from_this<MemoryCopies> {
   // Of those that are there, the ones `wanted` says (none without a function); of those that come,
   // the ones it puts. REQUIRES: `wanted` asks nothing of this object.
   void want(Who who, const Tier::Wanted& wanted);
+  // This one too; false if it is not here.
+  bool want_also(Who who, const CopyKey& key);
 
   uint64_t capacity(uint64_t mean_size) const;
   uint64_t payload() const { return payload_.load(std::memory_order_relaxed); }
@@ -76,7 +79,7 @@ class MemoryCopies : public std::enable_shared_from_this<MemoryCopies> {
   // Bytes beside the payload: what finding copies costs.
   uint64_t overhead() const;
   // The memfd, for MemoryView::map() elsewhere; -1 if it is not shared. Stays this object's.
-  int memory() const { return memory_fd_; }
+  int memory() const { return memory_fd_.get(); }
   // For tests: a byte of a copy. REQUIRES: holds(key), offset is in it.
   std::byte& poke(const CopyKey& key, uint64_t offset);
   // For tests: in how many runs it lies.
@@ -131,7 +134,7 @@ class MemoryCopies : public std::enable_shared_from_this<MemoryCopies> {
 
   const Settings settings_;
   uint64_t unit_ = 64;
-  int memory_fd_ = -1;
+  Descriptor memory_fd_;
   std::byte* memory_ = nullptr;
   uint64_t bytes_ = 0;  // mapped
   memory_layout::Range range_;

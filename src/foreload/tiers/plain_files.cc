@@ -12,7 +12,6 @@
 #include <charconv>
 #include <condition_variable>
 #include <deque>
-#include <map>
 #include <mutex>
 #include <set>
 #include <system_error>
@@ -22,8 +21,8 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/descriptor.h"
 #include "foreload/base/files.h"
-#include "foreload/tiers/descriptor.h"
 #include "foreload/tiers/disk_answers.h"
 #include "foreload/tiers/disk_core.h"
 #include "foreload/tiers/traffic_queue.h"
@@ -32,7 +31,6 @@ namespace foreload {
 namespace {
 
 namespace fs = std::filesystem;
-using disk_cache::Descriptor;
 using disk_cache::Ended;
 
 constexpr uint64_t kPerFile = 512;     // bytes of the budget
@@ -64,19 +62,6 @@ std::optional<std::pair<CopyKey, uint64_t>> copy_of_name(const std::string& name
   const uint64_t checksum = number(50);
   if (!right) return std::nullopt;
   return std::pair(key, checksum);
-}
-
-// Reads everything; 0 or errno. A file of another size is EIO.
-int read_whole(int file, std::span<std::byte> into) {
-  size_t done = 0;
-  while (done < into.size()) {
-    const ssize_t got =
-        ::pread(file, into.data() + done, into.size() - done, static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return got < 0 ? errno : EIO;
-    done += static_cast<size_t>(got);
-  }
-  return 0;
 }
 
 // Which copies there are, who wants them and what they may take. Nobody does I/O under its lock.
@@ -120,6 +105,12 @@ class PlainIndex {
     }
   }
 
+  // One more, if it is here.
+  void want(Who who, const CopyKey& key) {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = copies_.find(key); found != copies_.end()) found->second.wanted |= who;
+  }
+
   // A file that an earlier run left.
   void find(const CopyKey& key, uint64_t size, uint64_t checksum) {
     const std::scoped_lock lock(mutex_);
@@ -144,7 +135,11 @@ class PlainIndex {
   Begun begin_put(const CopyKey& key, uint64_t drops, uint64_t size, uint64_t checksum, Who who) {
     const std::scoped_lock lock(mutex_);
     if (pending_.at(key).drops != drops) return Begun::dropped;
-    if (copies_.contains(key) || !make_room(cost_of(size))) return Begun::full;
+    if (const auto found = copies_.find(key); found != copies_.end()) {
+      found->second.wanted |= who;
+      return Begun::full;
+    }
+    if (!make_room(cost_of(size))) return Begun::full;
     copies_.emplace(key, Copy{size, checksum, ++numbers_, false, false, 0, who});
     used_ += cost_of(size);
     return Begun::write;
@@ -415,8 +410,12 @@ class PlainFiles {
     struct stat status{};
     if (error == 0 && ::fstat(file.get(), &status) != 0) error = errno;
     const bool same_size = static_cast<uint64_t>(status.st_size) == get.size;
-    if (error == 0 && same_size) error = read_whole(file.get(), bytes);
-    count(Operation::read, start, error == 0 ? get.size : 0, error != 0);
+    if (error == 0 && same_size) {
+      const int64_t got = read_at(file.get(), 0, bytes);
+      if (got != static_cast<int64_t>(bytes.size())) error = got < 0 ? errno : EIO;
+    }
+    count_operation(settings.operations, Operation::read, start, error == 0 ? get.size : 0,
+                    error != 0);
     if (error == ENOENT) {  // somebody has removed it; or it was dropped just now
       index.lose(get.key, copy->number);
       return TierEnd::miss;
@@ -450,7 +449,8 @@ class PlainFiles {
     const auto start = std::chrono::steady_clock::now();
     const std::string name = name_of_copy(put.key, checksum);
     const int error = make_file(name, put.from);
-    count(Operation::write, start, error == 0 ? put.from.size() : 0, error != 0);
+    count_operation(settings.operations, Operation::write, start, error == 0 ? put.from.size() : 0,
+                    error != 0);
     if (error != 0)
       health.die(fmt::format("cannot write to cache of files {}: {}; check its folder and its room",
                              settings.folder.native(), system_message(error)));
@@ -477,11 +477,6 @@ class PlainFiles {
     }
     if (error != 0) ::unlinkat(folder_.get(), beside.c_str(), 0);
     return error;
-  }
-  void count(Operation operation, std::chrono::steady_clock::time_point start, uint64_t bytes,
-             bool failed) const {
-    if (settings.operations == nullptr) return;
-    settings.operations->count(operation, std::chrono::steady_clock::now() - start, bytes, failed);
   }
 
   Descriptor folder_;
@@ -516,7 +511,7 @@ class PlainFilesTier final : public Tier {
   ~PlainFilesTier() override {
     const auto deadline = std::chrono::steady_clock::now() + kFilesPatience;
     files_->stop();
-    for (disk_cache::DiskThread& thread : threads_) thread.end_by(deadline);
+    for (PatientThread& thread : threads_) thread.end_by(deadline);
     files_->answers.close();
   }
 
@@ -527,22 +522,20 @@ class PlainFilesTier final : public Tier {
                                  static_cast<double>(cost_of(mean_size)));
   }
 
-  Borrower lend(Answered answered) override {
-    const Borrower borrower = files_->answers.lend(std::move(answered));
-    const std::scoped_lock lock(mutex_);
-    bits_[borrower] = files_->index.lend();
-    return borrower;
+  Borrower lend(Answered answered, Run) override {
+    return files_->answers.lend(std::move(answered), files_->index.lend());
   }
   void give_back(Borrower borrower) override {
-    files_->answers.give_back(borrower, std::chrono::steady_clock::now() + kFilesPatience);
-    std::unique_lock lock(mutex_);
-    const auto bit = bits_.extract(borrower);
-    lock.unlock();
-    if (bit) files_->index.give_back(bit.mapped());
+    const auto deadline = std::chrono::steady_clock::now() + kFilesPatience;
+    if (const auto bit = files_->answers.give_back(borrower, deadline))
+      files_->index.give_back(*bit);
   }
   std::vector<FoundCopy> found() const override { return files_->index.found(); }
   void keep(Borrower borrower, const Wanted& wanted) override {
-    files_->index.keep(bit_of(borrower), wanted);
+    files_->index.keep(files_->answers.bit_of(borrower), wanted);
+  }
+  void want(Borrower borrower, const CopyKey& key) override {
+    files_->index.want(files_->answers.bit_of(borrower), key);
   }
   void submit(Borrower borrower, std::span<Get> gets, Traffic traffic) override {
     submit_all(borrower, gets, traffic);
@@ -580,7 +573,7 @@ class PlainFilesTier final : public Tier {
   void submit_all(Borrower borrower, std::span<Request> requests, Traffic traffic) {
     uint64_t ticket = files_->answers.expect(borrower, requests);
     if (ticket == 0) return;
-    const PlainIndex::Who who = bit_of(borrower);
+    const PlainIndex::Who who = files_->answers.bit_of(borrower);
     std::vector<PlainFiles::Job> jobs;
     for (Request& request : requests) {
       PlainFiles::Job& job = jobs.emplace_back();
@@ -591,16 +584,8 @@ class PlainFilesTier final : public Tier {
     }
     files_->push(std::move(jobs), traffic);
   }
-  PlainIndex::Who bit_of(Borrower borrower) const {
-    const std::scoped_lock lock(mutex_);
-    const auto bit = bits_.find(borrower);
-    return bit == bits_.end() ? 0 : bit->second;
-  }
-
   const std::shared_ptr<PlainFiles> files_;
-  std::vector<disk_cache::DiskThread> threads_;
-  mutable std::mutex mutex_;  // guards bits_
-  std::map<Borrower, PlainIndex::Who> bits_;
+  std::vector<PatientThread> threads_;
 };
 
 }  // namespace

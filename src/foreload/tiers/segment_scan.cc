@@ -12,37 +12,14 @@
 #include <cstring>
 #include <string>
 
-#include "foreload/tiers/descriptor.h"
+#include "foreload/base/descriptor.h"
+#include "foreload/base/files.h"
 #include "foreload/tiers/slots.h"
 
 namespace foreload::disk_cache {
 namespace {
 
 constexpr uint64_t kWindowBytes = uint64_t{1} << 20;
-
-// Bytes read, fewer only at the end of the file; or -1.
-int64_t read_at(int fd, uint64_t offset, std::span<std::byte> into) {
-  size_t done = 0;
-  while (done < into.size()) {
-    const ssize_t n =
-        ::pread(fd, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return -1;
-    if (n == 0) break;
-    done += static_cast<size_t>(n);
-  }
-  return static_cast<int64_t>(done);
-}
-
-int write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    bytes = bytes.subspan(static_cast<size_t>(n));
-  }
-  return 0;
-}
 
 bool whole(const RecordEntry& record, uint64_t file_bytes) {
   return record.offset >= sizeof(SegmentHeader) && record.offset % kRecordAlignment == 0 &&

@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/files.h"
 #include "foreload/tiers/segment_format.h"
 
 namespace foreload::disk_cache {
@@ -30,10 +31,6 @@ constexpr std::string_view kLockText = "foreload disk cache, format 2\n";
 // What it holds is deleted when the slot is taken, not read.
 constexpr std::string_view kOutdatedText = "foreload disk cache, format 1\n";
 constexpr uint32_t kMostSlots = 1 << 16;
-
-std::string system_message(int error) {
-  return std::generic_category().message(error);
-}
 
 tl::unexpected<Error> cannot_use(const fs::path& path, int error) {
   return fail(ErrorKind::unreadable,

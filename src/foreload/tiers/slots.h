@@ -13,8 +13,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "foreload/base/descriptor.h"
 #include "foreload/base/result.h"
-#include "foreload/tiers/descriptor.h"
 #include "foreload/tiers/disk.h"
 
 namespace foreload::disk_cache {

@@ -25,17 +25,15 @@
 #include <string_view>
 #include <vector>
 
+#include "foreload/base/form_id.h"
 #include "foreload/base/hash.h"
 #include "foreload/base/random.h"
 
 namespace foreload {
 
-// 0: the bytes as the store has them; else the hash of what was done to them.
-using FormId = uint64_t;
-
 struct CopyKey {
   Digest content;  // of store, object, version and extents
-  FormId form = 0;
+  FormId form = kEncoded;
 
   friend bool operator==(const CopyKey&, const CopyKey&) = default;
 };
@@ -54,7 +52,6 @@ enum class Traffic : uint8_t {
   checkpoint,  // blobs of the job itself
 };
 inline constexpr size_t kTraffics = 5;
-std::string_view name_of(Traffic traffic);
 // Shares of the device, by Traffic.
 inline constexpr std::array<uint32_t, kTraffics> kTrafficWeights{16, 4, 2, 1, 1};
 
@@ -106,6 +103,9 @@ class Tier {
   // From threads of the tier, several at a time; may ask the tier for more.
   using Answered = std::function<void(std::span<const TierAnswer> answers)>;
   using Wanted = std::function<bool(const CopyKey& key)>;
+  // Threads of a borrower: runs the job soon, and may forget it only once the borrower has asked
+  // for the last time. The class says who waits.
+  using Run = std::function<void(Traffic traffic, std::function<void()> job)>;
 
   // Answers everything that waits with `cancelled`, and what the system does not give back within a
   // second with `failed`; then no answer comes any more.
@@ -115,9 +115,9 @@ class Tier {
   // How many bytes of copies of this mean size can be held at once.
   virtual uint64_t capacity(uint64_t mean_size) const = 0;
 
-  // A borrower's answers come to `answered` until it gives itself back. REQUIRES: at most 64 at a
-  // time.
-  virtual Borrower lend(Answered answered) = 0;
+  // A borrower's answers come to `answered` until it gives itself back. A tier without threads does
+  // what it asks for on the borrower's, if it has some to give. REQUIRES: at most 64 at a time.
+  virtual Borrower lend(Answered answered, Run run = {}) = 0;
   // Cancels what it asked for and forgets what it wanted. Returns when none of its answers is being
   // given any more. Not from within an answer.
   virtual void give_back(Borrower borrower) = 0;
@@ -128,6 +128,9 @@ class Tier {
   // wants all of them. What it puts it wants. `wanted` is asked about what is held, before this
   // returns; it must not ask the tier.
   virtual void keep(Borrower borrower, const Wanted& wanted) = 0;
+
+  // Of a copy that somebody else has put, if it is here.
+  virtual void want(Borrower borrower, const CopyKey& key) = 0;
 
   virtual void submit(Borrower borrower, std::span<Get> gets, Traffic traffic) = 0;
   virtual void submit(Borrower borrower, std::span<Put> puts, Traffic traffic) = 0;

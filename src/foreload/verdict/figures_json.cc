@@ -33,6 +33,8 @@ void visit_members(Figures& figures, const Visit& visit) {
   visit("transform_cpu_seconds", figures.transform_cpu_seconds);
   visit("transform_in_threads", figures.transform_in_threads);
   visit("data_bytes", figures.data_bytes);
+  visit("made_from_bytes", figures.made_from_bytes);
+  visit("kept_decoded", figures.kept_decoded);
   visit("kept_bytes", figures.kept_bytes);
   visit("disk_bytes", figures.disk_bytes);
   visit("disk_rate", figures.disk_rate);

@@ -44,6 +44,14 @@ std::string argument(double bytes) {
   return fmt::format("{:.1f}GiB", std::ceil(10 * bytes / kGiB) / 10);
 }
 
+// Bytes of the epoch's samples as the source has them.
+double bytes_at_source(const EpochFigures& figures) {
+  const double bytes = static_cast<double>(figures.bytes);
+  if (figures.made_from_bytes == 0 || figures.data_bytes == 0) return bytes;
+  return bytes * static_cast<double>(figures.made_from_bytes) /
+         static_cast<double>(figures.data_bytes);
+}
+
 // With so much of the data set kept, of this on disks.
 EpochModel with_kept(const EpochFigures& figures, double kept, double on_disk, double disk_rate) {
   EpochModel then = model_of(figures);
@@ -51,7 +59,10 @@ EpochModel with_kept(const EpochFigures& figures, double kept, double on_disk, d
   const double bytes = static_cast<double>(figures.bytes);
   const double source_rate = rate_of(stage(figures, Limit::source));
   const double missing = std::max(0.0, 1 - kept / data);
-  then[Limit::source] = source_rate > 0 ? bytes * missing / source_rate : 0;
+  const double from_source = bytes_at_source(figures) * missing;
+  then[Limit::source] = source_rate > 0 ? from_source / source_rate : 0;
+  const double now = static_cast<double>(stage(figures, Limit::source).bytes);
+  if (figures.kept_decoded && now > 0) then[Limit::decode] *= std::min(1.0, from_source / now);
   then[Limit::disk] = bytes * std::min(1.0, on_disk / data) / disk_rate;
   then[Limit::loop] = std::max(then[Limit::loop], bytes / kMemoryRate);
   return then;
@@ -166,7 +177,7 @@ double missing_share(const EpochFigures& figures) {
 bool fills_caches(const EpochFigures& figures) {
   const double from_source = static_cast<double>(stage(figures, Limit::source).bytes);
   return figures.bytes > 0 &&
-         from_source > (missing_share(figures) + kFilling) * static_cast<double>(figures.bytes);
+         from_source > (missing_share(figures) + kFilling) * bytes_at_source(figures);
 }
 
 std::vector<Change> changes_of(const EpochFigures& figures, Limit limit) {

@@ -48,7 +48,7 @@ struct EpochFigures {
   double first_wait = 0;   // of these, until the first batch of the run was there
   double own_seconds = 0;  // of `waited`, the loop's own thread spent in Python functions (collate)
   uint64_t samples = 0;
-  uint64_t bytes = 0;          // delivered, as stored
+  uint64_t bytes = 0;          // delivered, in the form in which samples are kept
   uint64_t epoch_samples = 0;  // that a whole epoch of this rank has; 0: as many as `samples`
   std::array<StageFigures, kLimits> stages{};  // by Limit; that of the loop is not used
   unsigned cpus = 0;                           // that this process may use; 0: not known
@@ -57,6 +57,8 @@ struct EpochFigures {
   double transform_cpu_seconds = 0;            // CPU time of all of them together
   bool transform_in_threads = false;  // of this process, so that they share one interpreter
   uint64_t data_bytes = 0;            // of the whole data set; 0: it is not read from a source
+  uint64_t made_from_bytes = 0;       // that the source has of it; 0: the same
+  bool kept_decoded = false;          // so that only what the source gives is decoded
   uint64_t kept_bytes = 0;            // that all caches that count for this rank may hold together
   uint64_t disk_bytes = 0;            // of these, on disks
   double disk_rate = 0;               // bytes per second that these give; 0: not known

@@ -34,8 +34,6 @@ using Value = std::shared_ptr<const std::string>;
 constexpr int kQuestionTag = 1;
 constexpr int kAnswerTag = 2;
 constexpr int kPassedOnTag = 3;
-constexpr std::chrono::microseconds kShortestPause{50};
-constexpr std::chrono::microseconds kLongestPause{2000};
 
 // Messages on their way. MPI may read what it has not let go for as long as the process lives.
 class Outbox {
@@ -97,17 +95,6 @@ bool take_arrived(MPI_Comm own, int from, int tag, Frame& frame, int& sender) {
     sender = status.MPI_SOURCE;
     if (!text.empty() && peers::take_frame(text, frame) == FrameState::complete) return true;
   }
-}
-
-// Looks again and again, with pauses, until `over` says so or the time is over.
-template <class Over>
-bool look_until(Clock::time_point deadline, Over over) {
-  for (std::chrono::microseconds pause = kShortestPause; !over();
-       pause = std::min(2 * pause, kLongestPause)) {
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(pause);
-  }
-  return true;
 }
 
 tl::unexpected<Error> ended() {

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -18,17 +16,6 @@ constexpr int kPresentTag = 31'993;
 constexpr int kMissingTag = 31'994;
 // How much longer the others wait than rank 0, so that its answer reaches them.
 constexpr std::chrono::seconds kGrace{5};
-
-// Looks again and again, with pauses: MPI has no waiting that ends.
-bool wait_until(const std::function<bool()>& over, Clock::time_point deadline) {
-  std::chrono::microseconds pause(50);
-  while (!over()) {
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, std::chrono::microseconds(2000));
-  }
-  return true;
-}
 
 void give_up(std::vector<MPI_Request>& requests) {
   for (MPI_Request& request : requests) {
@@ -57,19 +44,17 @@ std::vector<char> collect(int ranks, Clock::time_point deadline) {
   for (int r = 1; r < ranks; ++r) {
     MPI_Irecv(&reports[r], 1, MPI_CHAR, r, kPresentTag, MPI_COMM_WORLD, &requests[r]);
   }
-  wait_until(
-      [&] {
-        bool all = true;
-        for (int r = 1; r < ranks; ++r) {
-          if (missing[r] == 0) continue;
-          int done = 0;
-          MPI_Test(&requests[r], &done, MPI_STATUS_IGNORE);
-          missing[r] = done == 0 ? 1 : 0;
-          all = all && done != 0;
-        }
-        return all;
-      },
-      deadline);
+  look_until(deadline, [&] {
+    bool all = true;
+    for (int r = 1; r < ranks; ++r) {
+      if (missing[r] == 0) continue;
+      int done = 0;
+      MPI_Test(&requests[r], &done, MPI_STATUS_IGNORE);
+      missing[r] = done == 0 ? 1 : 0;
+      all = all && done != 0;
+    }
+    return all;
+  });
   give_up(requests);
   return missing;
 }
@@ -119,7 +104,7 @@ Result<MPI_Comm> join_all(std::chrono::milliseconds timeout) {
       MPI_Testall(2, requests.data(), &done, MPI_STATUSES_IGNORE);
       return done != 0;
     };
-    if (!wait_until(answered, deadline + kGrace)) {
+    if (!look_until(deadline + kGrace, answered)) {
       give_up(requests);
       return missing_ranks(rank, ranks, timeout, "rank 0 is");
     }
@@ -135,7 +120,7 @@ Result<MPI_Comm> join_all(std::chrono::milliseconds timeout) {
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     return done != 0;
   };
-  if (!wait_until(made, deadline + 2 * kGrace)) {
+  if (!look_until(deadline + 2 * kGrace, made)) {
     return missing_ranks(rank, ranks, timeout, "one that had joined went");
   }
   MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);

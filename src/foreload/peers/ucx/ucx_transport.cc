@@ -97,8 +97,8 @@ Result<void> UcxTransport::join(const TransportSettings& settings) {
     peer.nonce = other.nonce;
     peer.address = other.address;
   }
-  wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_ < 0) {
+  wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) {
     return fail(ErrorKind::unreadable,
                 fmt::format("cannot make an eventfd: {}. Raise the limit of open files",
                             std::strerror(errno)));
@@ -108,15 +108,13 @@ Result<void> UcxTransport::join(const TransportSettings& settings) {
 }
 
 UcxTransport::~UcxTransport() {
-  if (thread_.joinable()) {
-    {
-      const std::scoped_lock lock(mutex_);
-      ending_ = true;
-    }
-    ::eventfd_write(wake_, 1);
-    thread_.join();
+  if (!thread_.joinable()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    ending_ = true;
   }
-  if (wake_ >= 0) ::close(wake_);
+  ::eventfd_write(wake_.get(), 1);
+  thread_.join();
 }
 
 std::string UcxTransport::describe() const {
@@ -135,14 +133,14 @@ void UcxTransport::send(uint32_t to, OutgoingMessage message) {
   sending->keeper = std::move(message.keeper);
   const std::scoped_lock lock(mutex_);
   inbox_.push_back(std::move(sending));
-  if (std::exchange(asleep_, false)) ::eventfd_write(wake_, 1);
+  if (std::exchange(asleep_, false)) ::eventfd_write(wake_.get(), 1);
 }
 
 void UcxTransport::drop(uint32_t rank) {
   peers_[rank].ignored = true;
   const std::scoped_lock lock(mutex_);
   to_drop_.push_back(rank);
-  if (std::exchange(asleep_, false)) ::eventfd_write(wake_, 1);
+  if (std::exchange(asleep_, false)) ::eventfd_write(wake_.get(), 1);
 }
 
 void UcxTransport::work() {
@@ -164,11 +162,11 @@ void UcxTransport::work() {
       if (progress || !inbox_.empty() || !to_drop_.empty()) continue;
       asleep_ = true;
     }
-    worker_->sleep(wake_, std::chrono::milliseconds(-1));
+    worker_->sleep(wake_.get(), std::chrono::milliseconds(-1));
     const std::scoped_lock lock(mutex_);
     asleep_ = false;
     eventfd_t value = 0;
-    ::eventfd_read(wake_, &value);
+    ::eventfd_read(wake_.get(), &value);
   }
   finish();
 }
@@ -434,7 +432,7 @@ void UcxTransport::progress_until(std::chrono::milliseconds most,
                                   const std::function<bool()>& over) {
   const auto deadline = Clock::now() + most;
   while (!over() && Clock::now() < deadline) {
-    if (!worker_->progress()) worker_->sleep(wake_, std::chrono::milliseconds(5));
+    if (!worker_->progress()) worker_->sleep(wake_.get(), std::chrono::milliseconds(5));
   }
 }
 

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "foreload/base/descriptor.h"
 #include "foreload/peers/transport.h"
 #include "foreload/peers/ucx/peer.h"
 #include "foreload/peers/ucx/worker.h"
@@ -76,7 +77,7 @@ class UcxTransport final : public Transport {
   std::set<uint32_t> ready_;  // peers with messages that may be given to UCX
   std::vector<ucs_status_ptr_t> closing_;
 
-  int wake_ = -1;  // an eventfd
+  Descriptor wake_;  // an eventfd
   std::mutex mutex_;
   bool asleep_ = false;
   bool ending_ = false;

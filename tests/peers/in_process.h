@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks inside one process, for tests and for simulation. Messages are delivered by a thread of the
-// network, or by hand: then nothing happens except in step(), run() and deliver(), in an order that
-// depends on the calls alone. Faults can be made in both modes: messages lost or changed, links
-// cut, ranks killed.
+// A transport between ranks inside one process. Messages are delivered by a thread of the network,
+// or by hand: then nothing happens except in step(), run() and deliver(), in an order that depends
+// on the calls alone. Faults can be made in both modes: messages lost or changed, links cut, ranks
+// killed.
 //
 // The transports may be used from any thread. By hand, one thread at a time steps.
 #pragma once

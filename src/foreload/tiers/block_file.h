@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file descriptor that closes itself, and the few calls on it that the disk tier needs: whole
-// reads and writes, with direct I/O (past the page cache) where the file system has it. One object
-// may be read by many threads at once.
+// The few calls on a segment's file that the disk tier needs: whole reads and writes, with direct
+// I/O (past the page cache) where the file system has it. One object may be read by many threads at
+// once.
 #pragma once
 
 #include <atomic>
@@ -10,32 +10,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
+
+#include "foreload/base/descriptor.h"
 
 namespace foreload::disk_cache {
 
 // The kernel takes at most 2 GiB less a page at once.
 inline constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;
 
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
-
-// A segment's file. Offsets, sizes and memory must be multiples of kBlockBytes.
+// Offsets, sizes and memory must be multiples of kBlockBytes.
 class BlockFile {
  public:
   // Opens relative to a folder, with direct I/O if wanted and possible. Null with errno set if not.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "foreload/tiers/descriptor.h"
+#include "foreload/tiers/block_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,10 +11,6 @@
 #include "foreload/tiers/segment_format.h"
 
 namespace foreload::disk_cache {
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
 
 std::shared_ptr<BlockFile> BlockFile::open(int folder, const char* name, int flags, bool direct) {
   int fd = -1;
