@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # test-summary.sh STATUS: repeats the closing line of every test run, word for word, from the logs
-# in build/, says how long each step took, then exits with STATUS, or with an error if a C++ test was skipped that is not named here
-# (tests/conftest.py does the same for Python).
+# in build/, says how long each step took and which tests failed, then exits with STATUS, or with an
+# error if a C++ test was skipped that is not named here (tests/conftest.py does the same for Python).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 status=$1
@@ -33,5 +33,14 @@ if [ -s build/test-times.log ]; then
   echo "[test] where the time went:"
   awk '{ sub(".*/", "", $2); printf "[test]   %-14s %2d min %02d s\n", $2, $1 / 60, $1 % 60 }' build/test-times.log
 fi
-if [ "$status" -ne 0 ]; then echo "[test] failed" >&2; fi
+if [ "$status" -ne 0 ]; then
+  echo "[test] failed" >&2
+  # Last, because the end is what people see of a long log.
+  for run in dev python asan tsan; do
+    if [ -s "build/test-$run.log" ]; then
+      sed -nE "s/^(FAILED|ERROR) (tests.*)/[test] $run: \\2/p; s/^\t *[0-9]+ - (.*) \((Failed|Timeout|SEGFAULT|Subprocess aborted).*/[test] $run: \\1 (\\2)/p" \
+        "build/test-$run.log" | cut -c 1-300 >&2
+    fi
+  done
+fi
 exit "$status"
