@@ -33,10 +33,10 @@ class SignalsBlocked {
 template <class Work>
 std::thread start_own_thread(const char* name, Work work) {
   const SignalsBlocked while_it_starts;
-  return std::thread([name, work = std::move(work)]() mutable {
-    ::pthread_setname_np(::pthread_self(), name);
-    work();
-  });
+  std::thread thread(std::move(work));
+  // From here, so that it has its name when the caller goes on; one that has ended needs none.
+  ::pthread_setname_np(thread.native_handle(), name);
+  return thread;
 }
 
 }  // namespace foreload
