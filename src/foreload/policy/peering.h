@@ -18,7 +18,11 @@ class Peering {
   Peering(PolicyParts& parts, Reads& reads) : parts_(parts), reads_(reads) {}
 
   // REQUIRES: with peers.
-  void on(const event::PeerDown& e) { lose(e.rank, e.in_order); }
+  // Who was never heard, and is gone when it is first spoken to, has most likely done its work: it
+  // says goodbye to those only that it has talked to.
+  void on(const event::PeerDown& e) {
+    lose(e.rank, e.in_order || parts_.lives.last_heard(e.rank) == RunTime{0});
+  }
   void on(const event::PeerHeard& e) { parts_.lives.heard(e.rank); }
   void on(const event::PeerRequest& e);
   void on(const event::PeerCancel& e);
