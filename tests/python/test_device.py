@@ -6,9 +6,12 @@ import contextlib
 import gc
 import io
 import weakref
+import zipfile
 
 import numpy as np
 import pytest
+import web_server
+from real_torchvision import torchvision
 
 import foreload
 from foreload import _core, transforms
@@ -17,6 +20,7 @@ from foreload.loader import dataloader, delivery
 
 Image = pytest.importorskip("PIL.Image")
 torch = pytest.importorskip("torch")
+datasets = torchvision.datasets
 
 COUNT = 24
 CROP = transforms.Compose([transforms.RandomResizedCrop(32), transforms.RandomHorizontalFlip()])
@@ -184,6 +188,31 @@ def test_every_rank_has_its_share(share, step):
     for rank in range(min(step, 3)):
         chosen = sum(rule.chooses(rank + step * i) for i in range(2560))
         assert abs(chosen - 10 * share) <= 40
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip", "http", "files"])
+def test_a_share_is_measured_with_what_the_engine_reads(folder, tmp_path, kind):
+    """Only folders were looked into, so the GPU got nothing of archives and web servers."""
+    (tmp_path / "a").mkdir()
+    for number, file in enumerate(sorted(folder.rglob("*.jpg"))):
+        (tmp_path / "a" / f"{number:02}.jpg").write_bytes(file.read_bytes())
+    Image.new("RGB", (8, 8)).save(tmp_path / "a" / "01.png")
+    archive = tmp_path / "all.zip"
+    with zipfile.ZipFile(archive, "w") as members:
+        for file in sorted(tmp_path.glob("a/*")):
+            members.write(file, f"a/{file.name}")
+    with contextlib.ExitStack() as stack:
+        dataset = {"folder": tmp_path, "zip": archive, "files": None}.get(kind)
+        if kind == "http":
+            dataset = stack.enter_context(web_server.serving(tmp_path)) + "/a"
+        if kind == "files":
+            dataset = datasets.ImageFolder(tmp_path, CROP)
+        loader = stack.enter_context(contextlib.closing(loader_of(dataset)))
+        core = loader._core
+        assert len(gpu_decoding.some_files(core, 5)) in (4, 5)  # one may be the other picture
+        found = gpu_decoding.some_files(core, 10 * COUNT)
+        assert sorted(found) == sorted(file.read_bytes() for file in tmp_path.glob("a/*.jpg"))
+        assert len(list(loader)) == 4  # nothing was taken away from the loop
 
 
 def test_what_decoder_may_be():

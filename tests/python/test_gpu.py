@@ -3,6 +3,7 @@
 
 import io
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -225,6 +226,19 @@ def test_a_measured_share_is_kept_in_the_state(folder):
     other.load_state_dict(state)
     assert torch.equal(pixels_of(other), first)
     assert other.state_dict()["gpu_share"] == state["gpu_share"]
+
+
+def test_a_share_of_an_archive_is_measured(folder, tmp_path):
+    """The GPU got nothing of it."""
+    archive = tmp_path / "all.zip"
+    with zipfile.ZipFile(archive, "w") as members:
+        for file in sorted(folder.rglob("*.jpg")):
+            members.write(file, file.relative_to(folder))
+    loader = loader_of(archive, transform=BYTES, device="cuda", decoder="hybrid")
+    assert 0 < loader.state_dict()["gpu_share"] < 256
+    share = loader.state_dict()["gpu_share"] / 256
+    fixed = loader_of(archive, transform=BYTES, device="cuda", decoder=f"hybrid:{share}")
+    assert torch.equal(pixels_of(loader), pixels_of(fixed))
 
 
 def broken_set(tmp_path):

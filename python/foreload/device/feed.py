@@ -20,7 +20,7 @@ from foreload import _core, transforms
 from foreload._collate import HAVE_TORCH, each_tensor
 from foreload.data.bad_samples import Skipped, substitutes
 from foreload.data.samples import Samples
-from foreload.device.gpu_decoding import GpuDecoding, agree_on, parse_decoder
+from foreload.device.gpu_decoding import ALL, GpuDecoding, agree_on, parse_decoder
 from foreload.device.last_steps import Finish, split
 
 # Steps that the loop may be ahead of the device. More keep memory and win nothing; the loop would
@@ -105,6 +105,7 @@ class DeviceFeed:
         self.device = find_device(device)
         self._cuda = find_streams()
         self.decoding: GpuDecoding | None = None
+        self._measures = False  # the share of the GPU is not known yet
         self.name_of: Callable[[int], bytes] | None = None
         self._skip = skip_bad_samples
         self._finish: Finish | None = None
@@ -135,9 +136,10 @@ class DeviceFeed:
         return left
 
     def decode(
-        self, decoder: str, form: _core.CompiledTransform, samples: Samples, threads: int
+        self, decoder: str, form: _core.CompiledTransform, samples: Samples
     ) -> _core.CompiledTransform:
-        """Let the GPU decode what `decoder` says; returns what is left for the CPU."""
+        """Let the GPU decode what `decoder` says; returns what is left for the CPU. Where that is
+        to be measured, settle() must follow."""
         share = parse_decoder(decoder)
         if share == 0:
             return form
@@ -147,10 +149,18 @@ class DeviceFeed:
                 "use decoder='cpu'"
             )
         self.decoding = GpuDecoding(self.device, form)
-        if share is None:
-            share = agree_on(self.decoding.measure(samples, threads), self.device)
-        self.decoding.share = share
+        self._measures = share is None
+        self.decoding.share = ALL if share is None else share
         return self.decoding.form
+
+    def settle(self, core: _core.LoaderCore, threads: int) -> bool:
+        """Measure what the GPU shall decode, if that is asked for, with samples that the engine
+        reads. Whether it did so: what was decoded ahead went by another share then."""
+        if not self._measures or self.decoding is None:
+            return False
+        self._measures = False
+        self.decoding.share = agree_on(self.decoding.measure(core, threads), self.device)
+        return True
 
     def reserve(
         self, make_tensor: Callable[[int], Any], form: _core.CompiledTransform, samples: int

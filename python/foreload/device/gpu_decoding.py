@@ -8,18 +8,18 @@ share is part of the loader's state.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from foreload import _core
-from foreload.data.samples import Samples
 
 ALL = 256  # a share counts samples of so many
+JPEG = b"\xff\xd8"  # what such a file begins with
 # What the share is measured with: files, images in a batch, seconds for each side.
 FILES = 64
 BATCH = 128
@@ -57,23 +57,13 @@ def find_library(name: str, major: str) -> str:
     return f"lib{name}.so.{major}"
 
 
-def some_files(samples: Samples, count: int) -> list[bytes]:
-    """The first JPEG files of a data set."""
-
-    def paths() -> Iterator[str]:
-        if samples.files:
-            yield from samples.files
-        elif samples.folder is not None and os.path.isdir(samples.folder):
-            for folder, _, names in os.walk(samples.folder):
-                yield from (os.path.join(folder, name) for name in sorted(names))
-
-    found: list[bytes] = []
-    for path in paths():
-        if path.lower().endswith((".jpg", ".jpeg")):
-            found.append(Path(path).read_bytes())
-        if len(found) == count:
-            break
-    return found
+def some_files(core: _core.LoaderCore, count: int) -> list[bytes]:
+    """JPEG files among so many samples of a data set, which are spread evenly over all of it. The
+    engine reads them, so they may be wherever it reads from."""
+    numbers = np.unique(np.linspace(0, core.samples - 1, min(count, core.samples), dtype=np.int64))
+    batch, bad = core.fetch(numbers, as_bytes=True).take()
+    files = [bytes(data) for place, data in enumerate(batch.data) if place not in bad]
+    return [file for file in files if file.startswith(JPEG)]
 
 
 class GpuDecoding:
@@ -100,9 +90,9 @@ class GpuDecoding:
     def share(self, share: int) -> None:
         self._rule.share = share
 
-    def measure(self, samples: Samples, threads: int) -> int:
+    def measure(self, core: _core.LoaderCore, threads: int) -> int:
         """The share with which the CPU's threads and the GPU end at the same time."""
-        files = some_files(samples, FILES)
+        files = some_files(core, FILES)
         if not files:
             return 0
         self.measured["cpu"] = _core.decode_rate(files, self.form, threads, SECONDS)

@@ -273,7 +273,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         # Whether batches are [images, labels] that nobody else puts together.
         plain = given["collate_fn"] is None and not self._single and not chosen.python
         chain, compiled = compile_chain(
-            chosen, self._feed if plain else None, given["decoder"], samples, self.num_workers
+            chosen, self._feed if plain else None, given["decoder"], samples
         )
         check_transform(chosen, compiled, samples, given)
         self._pipeline: Pipeline | None = None
@@ -395,6 +395,13 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             self.seed,
             self._last_epoch,
         )
+        feed = self._feed
+        if (
+            feed is not None
+            and isinstance(core, _core.LoaderCore)
+            and feed.settle(core, self.num_workers)
+        ):
+            self._delivery.forget()
         self._seed_is_fresh = given["generator"] is not None
         self._stream_length: int | None = None  # as the loop was told
         self._latest: Run | None = None  # the iteration that was started last

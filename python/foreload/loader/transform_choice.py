@@ -109,7 +109,7 @@ def choose_transform(
 
 
 def compile_chain(
-    chosen: Chosen, device: DeviceFeed | None, decoder: str, samples: Samples, threads: int
+    chosen: Chosen, device: DeviceFeed | None, decoder: str, samples: Samples
 ) -> tuple[transforms.Compose | None, _core.CompiledTransform | None]:
     """What C++ does, as a chain and compiled. `device` takes over what it can, where images are of
     one size and go there as they are."""
@@ -117,7 +117,7 @@ def compile_chain(
     compiled = None if chain is None else chain.compile()
     if device is not None and chain is not None and compiled is not None and compiled.fixed:
         chain = device.take_over(chain)
-        compiled = device.decode(decoder, chain.compile(), samples, threads)
+        compiled = device.decode(decoder, chain.compile(), samples)
     elif decoder != "cpu":
         raise ValueError(
             f"decoder={decoder!r} needs device='cuda' and a transform of foreload.transforms that "
