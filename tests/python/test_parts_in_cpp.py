@@ -220,6 +220,67 @@ def test_a_bad_mask_is_an_error_or_skipped_as_in_python(folder, tmp_path, python
         assert made == skip()
 
 
+class Failing(Triples):
+    """An entry that is no file could be had when the loader was made, and cannot be had later."""
+
+    bad: tuple[int, ...] = ()
+
+    def locate(self, index):
+        if index in self.bad:
+            raise LookupError(f"no number for {index}")
+        return super().locate(index)
+
+
+@pytest.mark.parametrize("size", [T.CenterCrop(9), T.RandomHorizontalFlip()], ids=["one", "apart"])
+def test_an_entry_that_cannot_be_had_is_skipped_as_in_python(folder, python_makes_them, size):
+    """It was an error whatever on_error= said."""
+
+    def read(**given):
+        data = Failing(folder)
+        transform = TRAIN | {"image": T.Compose([size])}
+        loader = foreload.DataLoader(
+            data, 5, shuffle=False, transform=transform, num_workers=1, return_index=True, **given
+        )
+        data.bad = (7, 8, COUNT - 1)
+        made, said = [], []
+        each = iter(loader)
+        for _ in range(len(loader)):
+            try:
+                made.append(flat(next(each)))
+            except foreload.BadSampleError as error:
+                said.append(str(error))
+        if given["on_error"] == "skip":
+            with pytest.warns(RuntimeWarning, match="3 samples skipped"):
+                assert next(each, None) is None
+        stats = loader.stats()
+        loader.close()
+        return made, said, stats["skipped"], stats["skipped_names"]
+
+    lists = {"collate_fn": list}
+    for given in ({"on_error": "skip"} | lists, {"on_error": "raise"} | lists):
+        by_cpp = read(**given)
+        with python_makes_them():
+            by_python = read(**given)
+        assert by_cpp[0] == by_python[0]
+        assert len(by_cpp[1]) == len(by_python[1]) == (0 if given["on_error"] == "skip" else 2)
+        assert by_cpp[2:] == by_python[2:]
+        assert all("LookupError: no number for" in said for said in by_cpp[1])
+
+
+def test_a_batch_without_any_entry_is_an_error(folder):
+    data = Failing(folder)
+    loader = foreload.DataLoader(
+        data, 2, shuffle=False, transform=TRAIN, num_workers=1, on_error="skip"
+    )
+    data.bad = (2, 3)
+    each = iter(loader)
+    assert next(each)["number"].tolist() == [0, 10]
+    with pytest.raises(foreload.BadSampleError, match=r"^all 2 samples of a batch are bad; "):
+        next(each)
+    assert next(each)["number"].tolist() == [40, 50]
+    loader.close()
+
+
 def test_what_python_must_do_it_does(folder):
     class Decoding(Triples):
         def decode(self, parts, index):

@@ -12,6 +12,7 @@ import numpy as np
 from foreload import _core
 from foreload._collate import channels_first, default_collate, default_convert, tensor
 from foreload.cluster.ranks import Ranks
+from foreload.data.bad_samples import Skipped, substitutes
 from foreload.data.parts import PartsTransform, split
 from foreload.data.samples import LeafDecoder, Samples
 from foreload.device.feed import tensor_of
@@ -32,6 +33,8 @@ class BatchMaker:
         collate_fn: The user's, if there is one.
         single: Whether the loop gets samples instead of batches.
         return_index: Whether it gets their numbers too.
+        skip: Whether the next good sample of a batch takes the place of a bad one.
+        name_of: Gives the name of a sample.
     """
 
     def __init__(
@@ -43,6 +46,8 @@ class BatchMaker:
         collate_fn: Callable[[Any], Any] | None,
         single: bool,
         return_index: bool,
+        skip: bool,
+        name_of: Callable[[int], bytes],
     ) -> None:
         self._samples = samples
         self._chain = chain
@@ -52,6 +57,9 @@ class BatchMaker:
         self._collate_fn = collate_fn
         self._single = single
         self._return_index = return_index
+        self._skip = skip
+        self._name_of = name_of
+        self.skipped = Skipped()
 
     def tasks(
         self,
@@ -124,13 +132,16 @@ class BatchMaker:
     def _of_parts(self, parts: PartsTransform, batch: Batch) -> Any:
         assert isinstance(batch, _core.LoaderBatch)
         samples, made, indices = self._samples, batch.parts, batch.indices.tolist()
-        others = [] if all(samples.parts.values()) else [*map(self._others, indices)]
+        others, instead = self._others_of(indices)
         columns = {
             name: parts.made_in_cpp(name, made[str(name)])
             if file
             else [entries[name] for entries in others]
             for name, file in samples.parts.items()
         }
+        for place, good in instead.items():
+            for column in (indices, *columns.values()):
+                column[place] = column[good]
         if self._single or self._collate_fn is not None:
             all_parts = zip(*columns.values(), strict=True)
             return self.collated(
@@ -146,8 +157,29 @@ class BatchMaker:
                 columns[name] = default_collate(rows)[name if samples.keyed else 0]
         whole = [columns] if samples.keyed else [*columns.values()]
         if self._return_index:
-            return [*whole, tensor(batch.indices)]
+            return [*whole, tensor(np.asarray(indices, dtype=np.int64))]
         return columns if samples.keyed else whole
+
+    def _others_of(self, indices: list[int]) -> tuple[list[dict[Any, Any]], dict[int, int]]:
+        """The entries of all samples that are no files, and for the places of bad samples those
+        that are taken instead. locate() is called for the entries, and may fail."""
+        if all(self._samples.parts.values()):
+            return [], {}
+        found: list[dict[Any, Any]] = []
+        bad: dict[int, BadSampleError] = {}
+        for place, index in enumerate(indices):
+            try:
+                found.append(self._others(index))
+            except BadSampleError as error:
+                if not self._skip:
+                    raise
+                bad[place] = error
+                found.append(dict.fromkeys(self._samples.parts))
+        if bad and len(bad) == len(indices):
+            raise BadSampleError(f"all {len(bad)} samples of a batch are bad; {bad[0]}") from bad[0]
+        for place in bad:
+            self.skipped.add(os.fsdecode(self._name_of(indices[place])))
+        return found, substitutes(bad, len(indices))
 
     def _others(self, index: int) -> dict[Any, Any]:
         assert isinstance(self._samples.decode, LeafDecoder)

@@ -386,6 +386,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 given["collate_fn"],
                 self._single,
                 bool(given["return_index"]),
+                given["on_error"] == "skip",
+                core.name_of,
             ),
             self._pipeline,
             self._feed,
@@ -633,7 +635,7 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         found["delivered"], found["failed_batches"] = self._delivered, self._failed_batches
         if self._pipeline is not None:
             found["transform_seconds"] = self._pipeline.seconds
-        if self._pipeline is not None or self._feed is not None:
+        if isinstance(core, _core.LoaderCore) or self._pipeline or self._feed:
             found["skipped"] = found.get("skipped", 0) + self._witness.skipped
             found["skipped_names"] = found.get("skipped_names", []) + self._witness.skipped_names()
         if self._feed is not None:

@@ -93,6 +93,8 @@ class Delivery:
         self._since = 0  # batches since then
         self._waiting: weakref.WeakSet[Run] = weakref.WeakSet()  # have batches that are ready
         self.own_seconds = 0.0  # that the loop's thread spent on putting batches together
+        # Samples that were skipped on the way, beside those of the engine.
+        self.skipped = [part.skipped for part in (batches, pipeline, device) if part is not None]
 
     def begin(self, place: Place, skip: int = 0) -> Run:
         """An iteration that begins there, or so many batches later."""

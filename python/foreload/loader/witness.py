@@ -94,7 +94,7 @@ class Witness:
             or (isinstance(core, ListCore) and isinstance(core.maker, WorkerMaker))
         )
         self._device = device
-        self._skipped = [part.skipped for part in (pipeline, device) if part is not None]
+        self._skipped = delivery.skipped
         self._at_begin = _Counted()
 
     def begin_epoch(self) -> None:
