@@ -4,7 +4,11 @@ iteration, so foreload gives it too or refuses. Old data came in silence before.
 
 from __future__ import annotations
 
+import functools
+import os
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import datasets
@@ -15,6 +19,8 @@ from real_torchvision import torchvision, v1, v2
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
 import foreload
+from foreload.loader.changes import look_of
+from foreload.workers.crew import Crew
 
 ImageFolder = torchvision.datasets.ImageFolder
 
@@ -270,6 +276,225 @@ def test_a_hugging_face_dataset_that_is_called_here_may_change():
     table.set_transform(lambda rows: {"x": [-i for i in rows["i"]]})
     assert [batch["x"].item() for batch in loader] == [-i for i in range(8)]
     loader.close()
+
+
+class Scaled(torch.utils.data.Dataset):
+    """A data set of the user's own, which is called."""
+
+    def __init__(self, scale: int = 1, size: int = 8) -> None:
+        self.scale = scale
+        self.size = size
+        self.steps = [scale]
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> int:
+        return index * self.scale * self.steps[0]
+
+
+class ScaledStream(torch.utils.data.IterableDataset):
+    def __init__(self) -> None:
+        self.scale = 1
+        self.steps = [1]
+
+    def __iter__(self) -> Any:
+        return iter([number * self.scale * self.steps[0] for number in range(8)])
+
+
+class Added:
+    """A collate_fn with slots."""
+
+    __slots__ = ("more",)
+
+    def __init__(self) -> None:
+        self.more = 0
+
+    def __call__(self, samples: list[int]) -> list[int]:
+        return [sample + self.more for sample in samples]
+
+
+@pytest.mark.parametrize("kind", [Scaled, ScaledStream])
+@pytest.mark.parametrize("broken_off", [False, True])
+def test_what_worker_processes_have_a_copy_of(kind, broken_off):
+    """They kept the copy that they began with, where torch's workers have a new one each time."""
+    dataset, collate = kind(), Added()
+    loader = foreload.DataLoader(
+        dataset, 4, num_workers=1, collate_fn=collate, multiprocessing_context="fork"
+    )
+    first = [list(range(4)), list(range(4, 8))]
+
+    def changed(times: int, more: int = 0) -> None:
+        expected = [[times * number + more for number in batch] for batch in first]
+        if broken_off:
+            assert next(iter(loader)) == expected[0]
+        else:
+            assert list(loader) == expected
+
+    changed(1)
+    dataset.scale = 10
+    changed(10)
+    dataset.steps[0] = 3
+    changed(30)
+    collate.more = 1
+    changed(30, 1)
+    loader.close()
+
+
+def test_what_spawned_processes_have_a_copy_of():
+    dataset = Scaled()
+    loader = foreload.DataLoader(dataset, 8, num_workers=1, multiprocessing_context="spawn")
+    for scale in (1, 10):
+        dataset.scale = scale
+        assert next(iter(loader)).tolist() == [number * scale for number in range(8)]
+    loader.close()
+
+
+def test_a_state_is_gone_on_with_in_new_worker_processes():
+    dataset = ScaledStream()
+    loader = foreload.DataLoader(dataset, 2, num_workers=2)
+    iterator = iter(loader)
+    for _ in range(3):
+        next(iterator)
+    state = loader.state_dict()
+    expected = [batch.tolist() for batch in iterator]
+    dataset.scale = 10
+    with pytest.warns(UserWarning, match="read again and dropped"):
+        loader.load_state_dict(state)
+    assert [batch.tolist() for batch in loader] == [
+        [10 * number for number in batch] for batch in expected
+    ]
+    loader.close()
+
+
+def test_an_iteration_goes_on_beside_new_worker_processes():
+    dataset = Scaled()
+    loader = foreload.DataLoader(dataset, 2, num_workers=1)
+    first = iter(loader)
+    assert next(first).tolist() == [0, 1]
+    dataset.scale = 10
+    assert [batch.tolist() for batch in loader] == [[0, 10], [20, 30], [40, 50], [60, 70]]
+    assert [batch.tolist() for batch in first] == [[20, 30], [40, 50], [60, 70]]
+    loader.close()
+
+
+class Pids(Scaled):
+    """What a large data set has, and what nobody sees into."""
+
+    def __init__(self) -> None:
+        super().__init__(size=2)
+        self.paths = [str(number) for number in range(10_000)]
+        self.lock = threading.Lock()
+        self.path = Path("x")
+        self.bound = self.__len__
+        self.again = self
+
+    def __getitem__(self, index: int) -> int:
+        return os.getpid()
+
+
+def pids_of(loader: Any) -> set[int]:
+    return {pid for batch in loader for pid in batch.tolist()}
+
+
+def test_worker_processes_stay_where_nothing_changed():
+    dataset = Pids()
+    loader = foreload.DataLoader(dataset, 1, num_workers=1, multiprocessing_context="fork")
+    before = pids_of(loader)
+    str(dataset.path), repr(dataset.path.parent), dataset.lock.acquire()
+    assert pids_of(loader) == before
+    dataset.paths[7_000] = "y"
+    assert pids_of(loader) != before
+    loader.close()
+
+
+def test_persistent_workers_keep_their_copy_as_in_torch():
+    for kind in (foreload.DataLoader, torch.utils.data.DataLoader):
+        dataset = Scaled()
+        loader = kind(dataset, 8, num_workers=1, persistent_workers=True)
+        assert next(iter(loader)).tolist() == list(range(8))
+        dataset.scale = 10
+        assert next(iter(loader)).tolist() == list(range(8))
+
+
+def test_new_worker_processes_can_be_closed_meanwhile(monkeypatch):
+    """close() comes while others are started: whoever waits for a batch is told."""
+    dataset = Scaled()
+    loader = foreload.DataLoader(dataset, 8, num_workers=1, multiprocessing_context="fork")
+    next(iter(loader))
+    renewed = Crew.renewed
+
+    def closed_meanwhile(crew: Crew) -> Crew:
+        made = renewed(crew)
+        loader._delivery.wake()
+        return made
+
+    monkeypatch.setattr(Crew, "renewed", closed_meanwhile)
+    dataset.scale = 10
+    with pytest.raises(RuntimeError, match="closed"):
+        next(iter(loader))
+    loader.close()
+
+
+class Located:
+    """Says itself where its samples are."""
+
+    def __init__(self, images: str, parts: bool) -> None:
+        self.paths = [path for path, _ in ImageFolder(images).samples]
+        self.parts = parts
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def locate(self, index: int) -> Any:
+        if not self.parts:
+            return self.paths[index]
+        return {"image": foreload.Part(self.paths[index]), "number": index}
+
+    def decode(self, data: Any, index: int) -> int:
+        return len(data["image"] if self.parts else data)
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_what_locate_gives(images, parts):
+    located = Located(images, parts)
+    assert_refused(located, located.paths.reverse, r"what locate\(\) of Located gives")
+    assert_refused(Subset(located, [2]), located.paths.reverse, r"what locate\(\) of Located gives")
+
+
+def larger() -> Any:
+    made = Cropped()
+    made.size = 9
+    return made
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (lambda: functools.partial(cropped, size=8), lambda: functools.partial(cropped, size=4)),
+        (lambda: Cropped().__call__, lambda: larger().__call__),
+        (lambda: Slotted(8), lambda: Slotted(4)),
+    ],
+    ids=["partial", "method", "slots"],
+)
+def test_what_is_inside_of_functions(before, after):
+    """Of partial, methods and slots nothing was seen."""
+    assert look_of([before()]) == look_of([before()])
+    assert look_of([before()]) != look_of([after()])
+
+
+def cropped(image: Any, size: int) -> Any:
+    return np.asarray(image.crop((0, 0, size, size)))
+
+
+class Slotted:
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __call__(self, image: Any) -> Any:
+        return cropped(image, self.size)
 
 
 def test_a_row_below_the_first_is_no_row():

@@ -45,6 +45,7 @@ class WorkerMaker:
     ) -> None:
         self._workers = workers
         self._submitted = 0
+        self._woken = False
         self._dataset = dataset
         self.seconds = 0.0
         self.cpu_seconds = 0.0
@@ -86,8 +87,16 @@ class WorkerMaker:
         """It is not made if that has not begun."""
         self._crew.drop(ticket)
 
+    def renew(self) -> None:
+        """New processes, which have the data set as it is now. What was asked for is gone."""
+        self._crew = self._crew.renewed()
+        self._submitted = 0
+        if self._woken:  # meanwhile
+            self._crew.wake()
+
     def wake(self) -> None:
         """Whoever waits for a batch gives up."""
+        self._woken = True
         self._crew.wake()
 
     def close(self) -> None:

@@ -93,6 +93,7 @@ class StreamCore(NoFigures):
         # Of each stream after the last batch that was given, None before the first.
         self._states: list[State | None] = [None] * self._count
         self._own = OwnTimes()  # of the calling process
+        self._woken = False
 
     @property
     def fingerprint(self) -> str:
@@ -282,8 +283,18 @@ class StreamCore(NoFigures):
         """What to call a sample in a message."""
         return b"in a stream"
 
+    def renew(self) -> None:
+        """Let new worker processes have the data set as it is now; seek() must follow."""
+        if self._running:  # otherwise it is where load() has gone
+            self._forget()
+        if self._crew is not None:
+            self._crew = self._crew.renewed()
+            if self._woken:  # meanwhile
+                self._crew.wake()
+
     def wake(self) -> None:
         """Whoever waits for a batch gives up. Any thread may call it."""
+        self._woken = True
         if self._crew is not None:
             self._crew.wake()
 

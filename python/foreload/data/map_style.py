@@ -231,6 +231,12 @@ class ListCore(NoFigures):
         self._asked.clear()
         self._coming = iter(())
 
+    def renew(self) -> None:
+        """Let new worker processes have the data set as it is now; seek() must follow."""
+        self._forget()
+        if hasattr(self.maker, "renew"):
+            self.maker.renew()
+
     def name_of(self, sample: int) -> bytes:
         """What to call a sample in a message."""
         return b"in memory"

@@ -3,7 +3,8 @@
 
 Where foreload reads a data set itself, it looks at the Python objects once, when the loader is
 made. torch's DataLoader looks at them again in each iteration. So foreload compares when an
-iteration begins, and refuses what was changed: it never gives old data in silence.
+iteration begins, and refuses what was changed: it never gives old data in silence. Worker processes
+that have a copy of what was changed are replaced, which is what torch's DataLoader does each time.
 
 Lists are compared entry by entry. As most entries are the same objects, a list of a million takes
 a few milliseconds.
@@ -11,20 +12,33 @@ a few milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable
 from enum import Enum
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
 
 from foreload._packages import class_of, is_exactly
+from foreload.data.parts import Part, entries_of, is_file, is_several
 from foreload.data.row_columns import address_of, copied_by_bytes, is_array, is_tensor
 
-# Objects that are looked into at most, of one transform; what is beyond is compared by identity.
+# Objects that are looked into at most, of one transform or data set; what is beyond is compared by
+# identity. The same goes for entries of a list that has more.
 MOST_OBJECTS = 4096
-# Numbers of a tensor or an array inside a transform whose values are compared.
+# Numbers of a tensor or an array inside of these whose values are compared. Of larger arrays some
+# are, few enough if the array is mapped from a file. torch counts what is done to its tensors.
 MOST_NUMBERS = 4096
+SOME_NUMBERS = 64
+# Samples of a data set that is asked again where they are, when an iteration begins.
+MOST_LOCATED = 256
 
 _OPAQUE = (type, FunctionType, BuiltinFunctionType, ModuleType)
 
@@ -42,6 +56,15 @@ class Is:
             return False
         method = isinstance(self._it, MethodType)
         return self._it is other._it or (method and bool(self._it == other._it))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class _Unknown:
+    """What might be anything."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -64,6 +87,31 @@ class Changes:
                 raise RuntimeError(
                     f"{what} changed after the DataLoader was made: make a new DataLoader"
                 )
+
+
+class Copies:
+    """What worker processes have copies of, which they get with the first batch of a loader."""
+
+    def __init__(self, *originals: Any) -> None:
+        self._originals = originals
+        self._before: Any = None  # nobody has looked
+
+    def outdated(self) -> bool:
+        """Whether the originals have changed since this was asked first, or since renew()."""
+        if self._before is None:
+            self.renew()
+            return False
+        return not _equal(self._before, self._look)
+
+    def renew(self) -> None:
+        """There are new copies."""
+        self._before = self._look()
+
+    def _look(self) -> Any:
+        try:
+            return look_of(self._originals)
+        except Exception:  # of a class that lets nobody look into it
+            return "hidden"
 
 
 def _equal(before: Any, look: Callable[[], Any]) -> bool:
@@ -129,6 +177,7 @@ def _watch_files(changes: Changes, dataset: Any, translated: bool) -> None:
     name = type(dataset).__name__
     if callable(getattr(dataset, "locate", None)):
         changes.watch(f"the length of {name}", lambda: len(dataset))
+        changes.watch(f"what locate() of {name} gives", lambda: _places(dataset))
         return
     if translated:
         changes.watch(
@@ -155,6 +204,29 @@ def _samples(dataset: Any) -> Callable[[], list[Any]]:
     return lambda: [tuple(pair) for pair in dataset.samples]
 
 
+def _places(dataset: Any) -> list[Any]:
+    """Where some samples are, evenly spread over all."""
+    length = len(dataset)
+    count = min(length, MOST_LOCATED)
+    return [_files_of(dataset, number * length // count) for number in range(count)]
+
+
+def _files_of(dataset: Any, number: int) -> Any:
+    """The files of a sample. Other entries are asked for anew whenever the sample is made."""
+    try:
+        found = dataset.locate(number)
+    except Exception:  # who makes the sample is told, if somebody does
+        return _Unknown()
+    if not is_several(found):
+        return os.fspath(found) if is_file(found) else None
+    return [
+        (name, os.fspath(part.path), part.offset, part.length)
+        for name, entry in entries_of(found)
+        if is_file(entry)
+        for part in (entry if isinstance(entry, Part) else Part(entry),)
+    ]
+
+
 def _values(numbers: Any) -> Any:
     """The numbers as they are now."""
     if isinstance(numbers, np.ndarray) or hasattr(numbers, "data_ptr"):
@@ -175,7 +247,8 @@ def _place(column: Any) -> tuple[Any, ...]:
 
 
 def look_of(value: Any) -> Any:
-    """All that can be changed inside of a transform, as something that can be compared."""
+    """All that can be changed inside of a transform or a data set, as something that can be
+    compared."""
     return _Look().of(value)
 
 
@@ -184,28 +257,54 @@ class _Look:
         self._objects: dict[int, Any] = {}
 
     def of(self, value: Any) -> Any:
-        if value is None or isinstance(value, bool | int | float | str | bytes | Enum):
+        if value is None or isinstance(value, bool | int | float | str | bytes | Enum | np.generic):
             return type(value), value
+        if isinstance(value, os.PathLike):  # Python's own remember what they were asked
+            return type(value), os.fspath(value)
         if id(value) in self._objects or len(self._objects) >= MOST_OBJECTS:
             return Is(value)
         self._objects[id(value)] = value
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
+            if len(value) > MOST_OBJECTS:
+                return type(value), dict(value)
             return type(value), [(key, self.of(entry)) for key, entry in value.items()]
         if isinstance(value, list | tuple):
+            if len(value) > MOST_OBJECTS:
+                return type(value), list(value)
             return type(value), [self.of(entry) for entry in value]
         if isinstance(value, set | frozenset):
             return type(value), set(value)
-        if isinstance(value, np.ndarray) or hasattr(value, "data_ptr"):
+        if isinstance(value, np.ndarray) or hasattr(type(value), "data_ptr"):
             return self._numbers(value)
-        if isinstance(value, _OPAQUE) or not hasattr(value, "__dict__"):
-            return Is(value)
-        # A model that has it as a part sets `training`, which no transform uses.
-        inside = {name: entry for name, entry in vars(value).items() if name != "training"}
-        return type(value), self.of(inside)
+        inside = None if isinstance(value, _OPAQUE) else _attributes(value)
+        return Is(value) if inside is None else (type(value), self.of(inside))
 
     def _numbers(self, value: Any) -> Any:
-        version = getattr(value, "_version", None)  # torch counts what is done in place
+        version = getattr(value, "_version", None)
         on_cpu = isinstance(value, np.ndarray) or copied_by_bytes(value)
         if on_cpu and np.prod(value.shape) <= MOST_NUMBERS:
             return _values(value)
+        if isinstance(value, np.ndarray) and not isinstance(value, np.memmap):
+            return Is(value), value.shape, value.flat[:: value.size // SOME_NUMBERS].tobytes()
         return Is(value), version
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    """What an object consists of, in a dict, in slots or in the members of a class of C; None where
+    nothing of it can be seen."""
+    found: dict[str, Any] = {}
+    seen = False
+    for cls in type(value).__mro__:
+        for name, member in vars(cls).items():
+            if isinstance(member, MemberDescriptorType) and name not in found:
+                seen = True
+                try:
+                    found[name] = member.__get__(value)
+                except AttributeError:  # a slot that holds nothing yet
+                    continue
+    own = getattr(value, "__dict__", None)
+    if isinstance(own, dict):
+        # A model that has it as a part sets `training`, which no transform uses.
+        found |= {name: entry for name, entry in own.items() if name != "training"}
+        seen = True
+    return found if seen else None

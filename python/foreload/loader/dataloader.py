@@ -31,7 +31,7 @@ from foreload.device.feed import DeviceFeed, pinned_memory
 from foreload.engine.cache import Cache
 from foreload.engine.opening import engine_settings, open_engine
 from foreload.loader.batch_maker import BatchMaker
-from foreload.loader.changes import Changes, look_of, watch_dataset
+from foreload.loader.changes import Changes, Copies, look_of, watch_dataset
 from foreload.loader.delivery import Delivery, Run
 from foreload.loader.engine_feed import Core
 from foreload.loader.folder_dataset import FolderDataset
@@ -118,7 +118,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         worker_init_fn, multiprocessing_context: As in torch, for worker processes.
         generator: torch generator; the seed is drawn from it when the loader is made.
         prefetch_factor: Batches that each worker process, or a Python transform, works ahead.
-        persistent_workers: Accepted; workers always live as long as the loader.
+        persistent_workers: Accepted; workers live as long as the loader. With False they are
+            replaced when an iteration begins and the data set is not what it was.
         pin_memory_device, in_order: Only torch's defaults.
         transform: `foreload.transforms`, torchvision's (they are translated), or a function; by
             default the data set's own. See docs/transforms.md.
@@ -357,6 +358,11 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         self._rows = isinstance(core, ListCore) and isinstance(core.maker, RowMaker)
         self._changes = Changes()
         self._watch(work.chosen, given["transform"], copied=not in_threads)
+        # What worker processes have a copy of that torch's DataLoader would make anew each time.
+        self._copies: Copies | None = None
+        apart = samples.makes_itself and not self._rows and self.num_workers > 0
+        if apart and not given["persistent_workers"]:
+            self._copies = Copies(samples.dataset, given["collate_fn"])
         if self._feed is not None:
             self._feed.name_of = core.name_of
         self._lists = ReadingLists(
@@ -530,6 +536,12 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 f"timeout={self.timeout:g} is for worker processes: nobody can end a call in the "
                 "loop's own process; give num_workers from 1 on, or timeout=0"
             )
+        if self._copies is not None and self._copies.outdated():
+            core = self._check_usable()
+            assert isinstance(core, ListCore | StreamCore)
+            core.renew()
+            self._delivery.forget()
+            self._copies.renew()
 
     def _draw_as_torch(self) -> None:
         """torch's DataLoader draws a seed for its workers when an iteration begins. A sampler that

@@ -187,6 +187,24 @@ class Crew:
         self.wake()
         self._end()
 
+    def renewed(self) -> Crew:
+        """Another crew, whose processes get the job as it is now, and the end of this one. What was
+        asked for is gone. One that is broken stays as it is."""
+        if not self._started or self._broken is not None:
+            return self
+        self.close()
+        made = Crew(
+            self._job,
+            self._count,
+            self._seed,
+            self._init_fn,
+            self._context,
+            self._torch,
+            self._apart,
+        )
+        made.seconds, made.cpu_seconds = self.seconds, self.cpu_seconds
+        return made
+
     # Processes.
 
     def _start(self) -> None:
