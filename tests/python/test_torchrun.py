@@ -53,6 +53,11 @@ for epoch in range(loader.state_dict()["epoch"], given["epochs"]):
     time.sleep(given.get("pause", 0) * rank)
 if given.get("save") and rank == 0:
     loader.save(given["save"])
+if given.get("together"):  # as ranks that train end: with an all-reduce, none before the others
+    ends = [f"{given['out']}.end.{given['together']}.{other}" for other in range(ranks)]
+    open(ends[rank], "w").close()
+    while not all(map(os.path.exists, ends)):
+        time.sleep(0.02)
 with open(f"{given['out']}.{rank}", "w") as file:
     json.dump({"seen": seen, "stats": loader.stats()}, file)
 """
@@ -174,16 +179,20 @@ def test_a_silent_rank_is_given_up_after_the_peer_timeout(tmp_path: Path) -> Non
 
 
 def test_elastic_restart(data: Path, tmp_path: Path) -> None:
-    """State of four ranks goes on with two and with eight, and their disk cache is good for all."""
+    """State of four ranks goes on with two and with eight, and their disk cache is good for all.
+
+    A rank that left serves nobody, and the others would read its share from the source: they end
+    together.
+    """
     disk = {"disk": f"{tmp_path / 'cache'}:{3 * total(data) + (64 << 20)}B", "peer_timeout": 60.0}
     state = str(tmp_path / "state.json")
-    first = Loop(tmp_path, data, save=state, more=disk).run(4)
+    first = Loop(tmp_path, data, save=state, more=disk, together="first").run(4)
     assert sum(result["stats"]["source_bytes"] for result in first) <= 1.02 * total(data)
     consumed = json.loads(Path(state).read_text("utf-8"))["consumed"]
     assert consumed == 3 * 4 * 4
     rest = foreload.order(FILES, epoch=1, seed=SEED)[consumed:]
     for ranks in (2, 8):
-        results = Loop(tmp_path, data, restore=state, more=disk).run(ranks)
+        results = Loop(tmp_path, data, restore=state, more=disk, together=str(ranks)).run(ranks)
         seen = [sorted({i for result in results for i in result["seen"][e]}) for e in range(2)]
         assert seen[0] == sorted(int(index) for index in rest)
         assert seen[1] == list(range(FILES))
