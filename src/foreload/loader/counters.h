@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "foreload/fetch/engine.h"
+#include "foreload/fetch/engine_stats.h"
 
 namespace foreload {
 

@@ -6,7 +6,8 @@
 // Plain values; any thread.
 #pragma once
 
-#include "foreload/fetch/engine.h"
+#include "foreload/fetch/engine_parts.h"
+#include "foreload/fetch/engine_stats.h"
 #include "foreload/loader/loader.h"
 #include "foreload/verdict/verdict.h"
 

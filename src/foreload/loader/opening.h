@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "foreload/base/result.h"
-#include "foreload/fetch/engine.h"
+#include "foreload/fetch/engine_parts.h"
 #include "foreload/loader/loader.h"
 
 namespace foreload {

@@ -14,17 +14,48 @@
 
 namespace foreload {
 
+// What ranks do for each other.
+class PeerDriver {
+ public:
+  virtual ~PeerDriver() = default;
+  virtual void carry(action::Serve& a) = 0;
+  virtual void carry(action::Refuse& a) = 0;
+  virtual void carry(action::HoldPush& a) = 0;
+  virtual void carry(action::SendPush& a) = 0;
+  virtual void carry(action::EndPush& a) = 0;
+  virtual void carry(action::TellUnread& a) = 0;
+  virtual void carry(action::PlacePushed& a) = 0;
+  virtual void carry(action::AnswerPush& a) = 0;
+  virtual void carry(action::Ping& a) = 0;
+  virtual void carry(action::DropPeer& a) = 0;
+};
+
+template <typename A>
+concept ForPeers = requires(PeerDriver& driver, A& a) { driver.carry(a); };
+
 class Driver {
  public:
   virtual ~Driver() = default;
 
  protected:
+  // REQUIRES: `peers` outlives every carry_out(); without peers it is never called.
+  explicit Driver(PeerDriver& peers) : peers_(peers) {}
   // Until nothing is left; carrying out may add more.
   void carry_out(std::vector<Action>& todo) {
     while (!todo.empty()) {
       std::vector<Action> actions = std::exchange(todo, {});
       look_over(actions);
-      for (Action& action : actions) std::visit([this](auto& a) { carry(a); }, action);
+      for (Action& action : actions) {
+        std::visit(
+            [this]<typename A>(A& a) {
+              if constexpr (ForPeers<A>) {
+                peers_.carry(a);
+              } else {
+                carry(a);
+              }
+            },
+            action);
+      }
     }
   }
   // Before they are carried out.
@@ -47,18 +78,8 @@ class Driver {
   virtual void carry(action::SetTimer& a) = 0;
   virtual void carry(action::CloseBatch& a) = 0;
 
-  // Without peers none of these comes.
-  virtual void carry(action::Serve&) { not_alone(); }
-  virtual void carry(action::Refuse&) { not_alone(); }
-  virtual void carry(action::HoldPush&) { not_alone(); }
-  virtual void carry(action::SendPush&) { not_alone(); }
-  virtual void carry(action::EndPush&) { not_alone(); }
-  virtual void carry(action::TellUnread&) { not_alone(); }
-  virtual void carry(action::PlacePushed&) { not_alone(); }
-  virtual void carry(action::AnswerPush&) { not_alone(); }
-  virtual void carry(action::Ping&) { not_alone(); }
-  virtual void carry(action::DropPeer&) { not_alone(); }
-  virtual void not_alone() {}
+ private:
+  PeerDriver& peers_;
 };
 
 }  // namespace foreload
