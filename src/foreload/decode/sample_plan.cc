@@ -106,255 +106,15 @@ uint32_t random_steps_in(const Steps& steps) {
   return count;
 }
 
-// Applies steps one by one to the last pass, and begins a new one where a step cannot be merged.
-class Planner {
+// Merges what moves and changes pixels into the last pass, and begins a new one where it cannot.
+class MergedPasses {
  public:
-  Planner(ImageSize image, const SampleKey& key, const MaskRule* mask) : key_(key), mask_(mask) {
-    begin_pass(image);
-  }
+  MergedPasses(ImageSize image, const MaskRule* mask) : mask_(mask) { begin_pass(image); }
 
-  Result<void> add(const Steps& steps) {
-    for (const Step& step : steps) {
-      FORELOAD_CHECK(std::visit([this](const auto& kind) { return add(kind); }, step));
-    }
-    return {};
-  }
-
-  SamplePlan take() { return std::move(plan_); }
-
- private:
-  Result<void> add(const step::RandomResizedCrop& step) {
-    StepRandom random = next_random();
-    crop(draw_crop(step, size(), random), {});
-    resize(step.size, step.interpolation, step.rule);
-    return {};
-  }
-  Result<void> add(const step::Resize& step) {
-    FORELOAD_TRY(const ImageSize wanted, resized_size(step, size()));
-    resize(wanted, step.interpolation, step.rule);
-    return {};
-  }
-  Result<void> add(const step::CenterCrop& step) {
-    crop(center_crop(step.size, size()), {});
-    return {};
-  }
-  Result<void> add(const step::RandomCrop& step) {
-    StepRandom random = next_random();
-    const auto padding = padding_for(step, size());
-    const auto [left, top, right, bottom] = padding;
-    // The padded image, in coordinates of the current one.
-    Window padded{
-        -int64_t{left}, -int64_t{top}, {size().width + left + right, size().height + top + bottom}};
-    if (padded.size.width < step.size.width || padded.size.height < step.size.height) {
-      return fail(
-          ErrorKind::invalid,
-          fmt::format("RandomCrop of {} x {} needs a larger image than {} x {} pixels; set "
-                      "pad_if_needed, or resize first",
-                      step.size.width, step.size.height, padded.size.width, padded.size.height));
-    }
-    if (step.mode != PaddingMode::constant) {
-      pad(padding, step.mode, step.fill);
-      padded.left = 0;
-      padded.top = 0;
-    }
-    if (padded.size != step.size) {
-      padded.top += static_cast<int64_t>(random.below(padded.size.height - step.size.height + 1));
-      padded.left += static_cast<int64_t>(random.below(padded.size.width - step.size.width + 1));
-    }
-    crop({padded.left, padded.top, step.size}, step.fill);
-    return {};
-  }
-  Result<void> add(const step::Pad& step) {
-    pad(step.padding, step.mode, step.fill);
-    return {};
-  }
-  Result<void> add(const step::FiveCrop& step) {
-    const auto [width, height] = size();
-    if (width < step.size.width || height < step.size.height) {
-      return fail(ErrorKind::invalid,
-                  fmt::format("FiveCrop of {} x {} needs a larger image than {} x {} pixels; "
-                              "resize first",
-                              step.size.width, step.size.height, width, height));
-    }
-    const int64_t right = width - step.size.width;
-    const int64_t bottom = height - step.size.height;
-    const std::array<Window, 5> windows{{{0, 0, step.size},
-                                         {right, 0, step.size},
-                                         {0, bottom, step.size},
-                                         {right, bottom, step.size},
-                                         center_crop(step.size, size())}};
-    for (const Window& window : windows) plan_.cuttings.push_back({window});
-    if (!step.ten) return {};
-    // Windows of the flipped picture.
-    for (Window window : windows) {
-      Cutting cutting{window, !step.vertical_flip, step.vertical_flip};
-      if (cutting.flip) cutting.window.left = int64_t{width} - window.left - step.size.width;
-      if (cutting.flip_rows) cutting.window.top = int64_t{height} - window.top - step.size.height;
-      plan_.cuttings.push_back(cutting);
-    }
-    return {};
-  }
-  Result<void> add(const step::RandomHorizontalFlip& step) {
-    if (next_random().unit() < step.p) flip(&Pass::flip);
-    return {};
-  }
-  Result<void> add(const step::RandomVerticalFlip& step) {
-    if (next_random().unit() < step.p) flip(&Pass::flip_rows);
-    return {};
-  }
-  Result<void> add(const step::RandomRotation& step) {
-    StepRandom random = next_random();
-    rotate(random.uniform(step.degrees[0], step.degrees[1]), step.expand, step.center,
-           step.interpolation, step.fill);
-    return {};
-  }
-  Result<void> add(const step::RandomAffine& step) {
-    StepRandom random = next_random();
-    affine(draw_affine(step, size(), random), step.center, step);
-    return {};
-  }
-  Result<void> add(const step::RandomPerspective& step) {
-    StepRandom random = next_random();
-    if (random.unit() >= step.p) return {};
-    warp({.matrix = draw_perspective(step, size(), random),
-          .perspective = true,
-          .interpolation = step.interpolation,
-          .size = size(),
-          .fill = step.fill});
-    return {};
-  }
-  Result<void> add(const step::ColorJitter& step) {
-    StepRandom random = next_random();
-    color(draw_jitter(step, random));
-    return {};
-  }
-  Result<void> add(const step::Grayscale& step) {
-    color(Grey{step.channels});
-    channels_ = step.channels;
-    return {};
-  }
-  Result<void> add(const step::RandomGrayscale& step) {
-    if (next_random().unit() < step.p && channels_ == 3) color(Grey{3});
-    return {};
-  }
-  Result<void> add(const step::ColorStep auto& step) {
-    if (next_random().unit() < step.p) color(step.op());
-    return {};
-  }
-  Result<void> add(const step::GaussianBlur& step) {
-    StepRandom random = next_random();
-    color(Blur{step.kernel, random.uniform(step.sigma[0], step.sigma[1])});
-    return {};
-  }
-  Result<void> add(const step::RandomErasing& step) {
-    StepRandom random = next_random();
-    if (random.unit() >= step.p || mask_) return {};
-    const auto box = draw_box(step, size(), random);
-    if (!box || box->width == 0 || box->height == 0) return {};
-    if (!numbers_) {
-      EraseBox op{*box};
-      for (size_t i = 0; i < 3; ++i) op.value[i] = static_cast<uint8_t>(step.value[i]);
-      color(op);
-      return {};
-    }
-    Erasure erasure{*box};
-    for (size_t i = 0; i < 3; ++i) erasure.value[i] = static_cast<float>(step.value[i]);
-    if (step.noise) erasure.noise = random;
-    plan_.erasures.push_back(erasure);
-    return {};
-  }
-  Result<void> add(const step::Augment& step) {
-    StepRandom random = next_random();
-    for (const AugmentDraw& draw : draw_augmentations(step, size(), random)) augment(draw, step);
-    return {};
-  }
-  Result<void> add(const step::RandomApply& step) {
-    const bool happens = next_random().unit() < step.p;
-    const uint32_t after = random_steps_ + random_steps_in(step.steps);
-    if (happens) FORELOAD_CHECK(add(step.steps));
-    random_steps_ = after;
-    return {};
-  }
-  Result<void> add(const step::RandomChoice& step) {
-    StepRandom random = next_random();
-    const size_t chosen = draw_choice(step.weights, random);
-    return add_some(step.choices, {chosen});
-  }
-  Result<void> add(const step::RandomOrder& step) {
-    StepRandom random = next_random();
-    return add_some(step.parts, draw_order(step.parts.size(), random));
-  }
-  Result<void> add(const step::Decode& step) {
-    channels_ = channels_of(step.mode);
-    return {};
-  }
-  Result<void> add(const step::Normalize&) {
-    numbers_ = true;
-    return {};
-  }
-  Result<void> add(const step::ToDtype&) {
-    numbers_ = true;
-    return {};
-  }
-  Result<void> add(const step::ToLayout&) { return {}; }
-
-  // Those of the chains that `which` names, in its order. A chain's random numbers do not depend
-  // on which others there were before.
-  Result<void> add_some(const std::vector<Steps>& chains, const std::vector<size_t>& which) {
-    std::vector<uint32_t> first{random_steps_};
-    for (const Steps& chain : chains) first.push_back(first.back() + random_steps_in(chain));
-    for (const size_t chain : which) {
-      random_steps_ = first[chain];
-      FORELOAD_CHECK(add(chains[chain]));
-    }
-    random_steps_ = first.back();
-    return {};
-  }
-
-  void augment(const AugmentDraw& draw, const step::Augment& step) {
-    const auto shear = [&](double x, double y) { affine({.shear = {x, y}}, Point{0, 0}, step); };
-    const auto shift = [&](double x, double y) {
-      affine({.translate = {std::trunc(x), std::trunc(y)}}, std::nullopt, step);
-    };
-    const auto jitter = [&](size_t which) {
-      JitterDraw jittered;
-      jittered.factors[which] = 1.0 + draw.magnitude;
-      color(jittered);
-    };
-    const double degrees = std::atan(draw.magnitude) * (180.0 / std::numbers::pi);
-    switch (draw.kind) {
-      case AugmentKind::identity:
-        return;
-      case AugmentKind::shear_x:
-        return shear(degrees, 0);
-      case AugmentKind::shear_y:
-        return shear(0, degrees);
-      case AugmentKind::translate_x:
-        return shift(draw.magnitude, 0);
-      case AugmentKind::translate_y:
-        return shift(0, draw.magnitude);
-      case AugmentKind::rotate:
-        return rotate(draw.magnitude, false, {}, step.interpolation, step.fill);
-      case AugmentKind::brightness:
-        return jitter(0);
-      case AugmentKind::contrast:
-        return jitter(1);
-      case AugmentKind::color:
-        return jitter(2);
-      case AugmentKind::sharpness:
-        return color(Sharpen{1.0 + draw.magnitude});
-      case AugmentKind::posterize:
-        return color(ColorTable::posterized(static_cast<unsigned>(draw.magnitude)));
-      case AugmentKind::solarize:
-        return color(ColorTable::solarized(draw.magnitude));
-      case AugmentKind::auto_contrast:
-        return color(AutoContrast{});
-      case AugmentKind::equalize:
-        return color(Equalize{});
-      case AugmentKind::invert:
-        return color(ColorTable::inverted());
-    }
-  }
+  // After all that was added.
+  ImageSize size() const { return passes_.back().result(); }
+  bool masks() const { return mask_ != nullptr; }
+  std::vector<Pass> take() { return std::move(passes_); }
 
   void rotate(double degrees, bool expand, const std::optional<Point>& center,
               Interpolation interpolation, const step::Fill& fill) {
@@ -387,18 +147,6 @@ class Planner {
   // What changes values and moves nothing.
   void color(PictureOp op) {
     if (!mask_) pass().ops.push_back(std::move(op));
-  }
-
-  ImageSize size() const { return plan_.passes.back().result(); }
-  Pass& pass() { return plan_.passes.back(); }
-  StepRandom next_random() { return {key_, random_steps_++}; }
-
-  void begin_pass(ImageSize image) {
-    Pass pass;
-    pass.crop = {0, 0, image.width, image.height};
-    pass.resized = image;
-    pass.size = image;
-    plan_.passes.push_back(std::move(pass));
   }
 
   void flip(bool Pass::* direction) {
@@ -453,12 +201,283 @@ class Planner {
     into.size = wanted;
   }
 
-  SampleKey key_;
+ private:
+  Pass& pass() { return passes_.back(); }
+  void begin_pass(ImageSize image) {
+    Pass pass;
+    pass.crop = {0, 0, image.width, image.height};
+    pass.resized = image;
+    pass.size = image;
+    passes_.push_back(std::move(pass));
+  }
+
   const MaskRule* mask_;  // null: for an image
+  std::vector<Pass> passes_;
+};
+
+// Draws what steps leave open, one by one, and adds what they come to.
+class Planner {
+ public:
+  Planner(ImageSize image, const SampleKey& key, const MaskRule* mask)
+      : key_(key), passes_(image, mask) {}
+
+  Result<void> add(const Steps& steps) {
+    for (const Step& step : steps) {
+      FORELOAD_CHECK(std::visit([this](const auto& kind) { return add(kind); }, step));
+    }
+    return {};
+  }
+
+  SamplePlan take() {
+    plan_.passes = passes_.take();
+    return std::move(plan_);
+  }
+
+ private:
+  Result<void> add(const step::RandomResizedCrop& step) {
+    StepRandom random = next_random();
+    passes_.crop(draw_crop(step, passes_.size(), random), {});
+    passes_.resize(step.size, step.interpolation, step.rule);
+    return {};
+  }
+  Result<void> add(const step::Resize& step) {
+    FORELOAD_TRY(const ImageSize wanted, resized_size(step, passes_.size()));
+    passes_.resize(wanted, step.interpolation, step.rule);
+    return {};
+  }
+  Result<void> add(const step::CenterCrop& step) {
+    passes_.crop(center_crop(step.size, passes_.size()), {});
+    return {};
+  }
+  Result<void> add(const step::RandomCrop& step) {
+    StepRandom random = next_random();
+    const auto [width, height] = passes_.size();
+    const auto padding = padding_for(step, {width, height});
+    const auto [left, top, right, bottom] = padding;
+    // The padded image, in coordinates of the current one.
+    Window padded{-int64_t{left}, -int64_t{top}, {width + left + right, height + top + bottom}};
+    if (padded.size.width < step.size.width || padded.size.height < step.size.height) {
+      return fail(
+          ErrorKind::invalid,
+          fmt::format("RandomCrop of {} x {} needs a larger image than {} x {} pixels; set "
+                      "pad_if_needed, or resize first",
+                      step.size.width, step.size.height, padded.size.width, padded.size.height));
+    }
+    if (step.mode != PaddingMode::constant) {
+      passes_.pad(padding, step.mode, step.fill);
+      padded.left = 0;
+      padded.top = 0;
+    }
+    if (padded.size != step.size) {
+      padded.top += static_cast<int64_t>(random.below(padded.size.height - step.size.height + 1));
+      padded.left += static_cast<int64_t>(random.below(padded.size.width - step.size.width + 1));
+    }
+    passes_.crop({padded.left, padded.top, step.size}, step.fill);
+    return {};
+  }
+  Result<void> add(const step::Pad& step) {
+    passes_.pad(step.padding, step.mode, step.fill);
+    return {};
+  }
+  Result<void> add(const step::FiveCrop& step) {
+    const auto [width, height] = passes_.size();
+    if (width < step.size.width || height < step.size.height) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("FiveCrop of {} x {} needs a larger image than {} x {} pixels; "
+                              "resize first",
+                              step.size.width, step.size.height, width, height));
+    }
+    const int64_t right = width - step.size.width;
+    const int64_t bottom = height - step.size.height;
+    const std::array<Window, 5> windows{{{0, 0, step.size},
+                                         {right, 0, step.size},
+                                         {0, bottom, step.size},
+                                         {right, bottom, step.size},
+                                         center_crop(step.size, passes_.size())}};
+    for (const Window& window : windows) plan_.cuttings.push_back({window});
+    if (!step.ten) return {};
+    // Windows of the flipped picture.
+    for (Window window : windows) {
+      Cutting cutting{window, !step.vertical_flip, step.vertical_flip};
+      if (cutting.flip) cutting.window.left = int64_t{width} - window.left - step.size.width;
+      if (cutting.flip_rows) cutting.window.top = int64_t{height} - window.top - step.size.height;
+      plan_.cuttings.push_back(cutting);
+    }
+    return {};
+  }
+  Result<void> add(const step::RandomHorizontalFlip& step) {
+    if (next_random().unit() < step.p) passes_.flip(&Pass::flip);
+    return {};
+  }
+  Result<void> add(const step::RandomVerticalFlip& step) {
+    if (next_random().unit() < step.p) passes_.flip(&Pass::flip_rows);
+    return {};
+  }
+  Result<void> add(const step::RandomRotation& step) {
+    StepRandom random = next_random();
+    passes_.rotate(random.uniform(step.degrees[0], step.degrees[1]), step.expand, step.center,
+                   step.interpolation, step.fill);
+    return {};
+  }
+  Result<void> add(const step::RandomAffine& step) {
+    StepRandom random = next_random();
+    passes_.affine(draw_affine(step, passes_.size(), random), step.center, step);
+    return {};
+  }
+  Result<void> add(const step::RandomPerspective& step) {
+    StepRandom random = next_random();
+    if (random.unit() >= step.p) return {};
+    passes_.warp({.matrix = draw_perspective(step, passes_.size(), random),
+                  .perspective = true,
+                  .interpolation = step.interpolation,
+                  .size = passes_.size(),
+                  .fill = step.fill});
+    return {};
+  }
+  Result<void> add(const step::ColorJitter& step) {
+    StepRandom random = next_random();
+    passes_.color(draw_jitter(step, random));
+    return {};
+  }
+  Result<void> add(const step::Grayscale& step) {
+    passes_.color(Grey{step.channels});
+    channels_ = step.channels;
+    return {};
+  }
+  Result<void> add(const step::RandomGrayscale& step) {
+    if (next_random().unit() < step.p && channels_ == 3) passes_.color(Grey{3});
+    return {};
+  }
+  Result<void> add(const step::ColorStep auto& step) {
+    if (next_random().unit() < step.p) passes_.color(step.op());
+    return {};
+  }
+  Result<void> add(const step::GaussianBlur& step) {
+    StepRandom random = next_random();
+    passes_.color(Blur{step.kernel, random.uniform(step.sigma[0], step.sigma[1])});
+    return {};
+  }
+  Result<void> add(const step::RandomErasing& step) {
+    StepRandom random = next_random();
+    if (random.unit() >= step.p || passes_.masks()) return {};
+    const auto box = draw_box(step, passes_.size(), random);
+    if (!box || box->width == 0 || box->height == 0) return {};
+    if (!numbers_) {
+      EraseBox op{*box};
+      for (size_t i = 0; i < 3; ++i) op.value[i] = static_cast<uint8_t>(step.value[i]);
+      passes_.color(op);
+      return {};
+    }
+    Erasure erasure{*box};
+    for (size_t i = 0; i < 3; ++i) erasure.value[i] = static_cast<float>(step.value[i]);
+    if (step.noise) erasure.noise = random;
+    plan_.erasures.push_back(erasure);
+    return {};
+  }
+  Result<void> add(const step::Augment& step) {
+    StepRandom random = next_random();
+    for (const AugmentDraw& draw : draw_augmentations(step, passes_.size(), random))
+      augment(draw, step);
+    return {};
+  }
+  Result<void> add(const step::RandomApply& step) {
+    const bool happens = next_random().unit() < step.p;
+    const uint32_t after = random_steps_ + random_steps_in(step.steps);
+    if (happens) FORELOAD_CHECK(add(step.steps));
+    random_steps_ = after;
+    return {};
+  }
+  Result<void> add(const step::RandomChoice& step) {
+    StepRandom random = next_random();
+    const size_t chosen = draw_choice(step.weights, random);
+    return add_some(step.choices, {chosen});
+  }
+  Result<void> add(const step::RandomOrder& step) {
+    StepRandom random = next_random();
+    return add_some(step.parts, draw_order(step.parts.size(), random));
+  }
+  Result<void> add(const step::Decode& step) {
+    channels_ = channels_of(step.mode);
+    return {};
+  }
+  Result<void> add(const step::Normalize&) {
+    numbers_ = true;
+    return {};
+  }
+  Result<void> add(const step::ToDtype&) {
+    numbers_ = true;
+    return {};
+  }
+  Result<void> add(const step::ToLayout&) { return {}; }
+
+  // Those of the chains that `which` names, in its order. A chain's random numbers do not depend
+  // on which others there were before.
+  Result<void> add_some(const std::vector<Steps>& chains, const std::vector<size_t>& which) {
+    std::vector<uint32_t> first{random_steps_};
+    for (const Steps& chain : chains) first.push_back(first.back() + random_steps_in(chain));
+    for (const size_t chain : which) {
+      random_steps_ = first[chain];
+      FORELOAD_CHECK(add(chains[chain]));
+    }
+    random_steps_ = first.back();
+    return {};
+  }
+
+  void augment(const AugmentDraw& draw, const step::Augment& step) {
+    const auto shear = [&](double x, double y) {
+      passes_.affine({.shear = {x, y}}, Point{0, 0}, step);
+    };
+    const auto shift = [&](double x, double y) {
+      passes_.affine({.translate = {std::trunc(x), std::trunc(y)}}, std::nullopt, step);
+    };
+    const auto jitter = [&](size_t which) {
+      JitterDraw jittered;
+      jittered.factors[which] = 1.0 + draw.magnitude;
+      passes_.color(jittered);
+    };
+    const double degrees = std::atan(draw.magnitude) * (180.0 / std::numbers::pi);
+    switch (draw.kind) {
+      case AugmentKind::identity:
+        return;
+      case AugmentKind::shear_x:
+        return shear(degrees, 0);
+      case AugmentKind::shear_y:
+        return shear(0, degrees);
+      case AugmentKind::translate_x:
+        return shift(draw.magnitude, 0);
+      case AugmentKind::translate_y:
+        return shift(0, draw.magnitude);
+      case AugmentKind::rotate:
+        return passes_.rotate(draw.magnitude, false, {}, step.interpolation, step.fill);
+      case AugmentKind::brightness:
+        return jitter(0);
+      case AugmentKind::contrast:
+        return jitter(1);
+      case AugmentKind::color:
+        return jitter(2);
+      case AugmentKind::sharpness:
+        return passes_.color(Sharpen{1.0 + draw.magnitude});
+      case AugmentKind::posterize:
+        return passes_.color(ColorTable::posterized(static_cast<unsigned>(draw.magnitude)));
+      case AugmentKind::solarize:
+        return passes_.color(ColorTable::solarized(draw.magnitude));
+      case AugmentKind::auto_contrast:
+        return passes_.color(AutoContrast{});
+      case AugmentKind::equalize:
+        return passes_.color(Equalize{});
+      case AugmentKind::invert:
+        return passes_.color(ColorTable::inverted());
+    }
+  }
+
+  StepRandom next_random() { return {key_, random_steps_++}; }
+
+  SampleKey key_;
   uint32_t random_steps_ = 0;
   uint32_t channels_ = 3;
   bool numbers_ = false;  // Normalize or ToDtype was there
-  SamplePlan plan_;
+  MergedPasses passes_;
+  SamplePlan plan_;  // but for its passes
 };
 
 }  // namespace
