@@ -49,7 +49,7 @@ class OneRank : private sim::World {
       for (uint32_t slot = agenda.next(); slot != now_mark_; slot = agenda.next()) {
         quiet = false;
         if (slot == rank_.timer_slot())
-          rank_.ring();
+          rank_.tell(event::Timer{});
         else if (const auto token = cluster_.woken(slot))
           rank_.ended(*token);
       }
@@ -61,7 +61,7 @@ class OneRank : private sim::World {
       ++source_reads_[read.sample];
       source_bytes_ += plan_->sizes()[read.sample];
     } else if (end == ReadEnd::ok) {
-      EXPECT_TRUE(rank_.holds(read.from.number, read.sample));
+      EXPECT_TRUE(rank_.tiers().holds(read.from.number, read.sample));
     }
     rank_.end(request, end);
     advance(RunTime(0));
@@ -71,7 +71,7 @@ class OneRank : private sim::World {
     advance(RunTime(0));
   }
   void consume() {
-    rank_.consumed(delivered_.at(consumed_++));
+    rank_.tell(event::Consumed{delivered_.at(consumed_++)});
     advance(RunTime(0));
   }
   // Ends the oldest read first until `batches` more are delivered or nothing is left.
@@ -100,7 +100,7 @@ class OneRank : private sim::World {
   const Limiter& source_limiter() const { return rank_.policy().source_limiter(); }
   uint64_t kept(uint32_t tier) const {
     uint64_t samples = 0;
-    for (uint64_t i = 0; i < plan_->sizes().samples(); ++i) samples += rank_.holds(tier, i);
+    for (uint64_t i = 0; i < plan_->sizes().samples(); ++i) samples += rank_.tiers().holds(tier, i);
     return samples;
   }
 
@@ -153,7 +153,8 @@ class OneRank : private sim::World {
     hedges_ += read.hedge;
     const bool rule = read.from.kind == Origin::Kind::source && !read.hedge;
     for (uint32_t tier = 0; rule && tier < plan_->capacities().tiers(); ++tier)
-      EXPECT_FALSE(rank_.holds(tier, read.sample)) << "read from the source although it is cached";
+      EXPECT_FALSE(rank_.tiers().holds(tier, read.sample))
+          << "read from the source although it is cached";
     return {.held = true};
   }
   sim::Fate makes(uint32_t, const action::Make&) override { return {.held = true}; }
@@ -166,7 +167,7 @@ class OneRank : private sim::World {
     delivered_.push_back(batch.batch);
     std::vector<uint64_t>& list = lists_[batch.epoch];
     list.insert(list.end(), samples.begin(), samples.end());
-    rank_.ready().clear();
+    rank_.batches().ready().clear();
   }
   void fetched(uint32_t, const action::OpenBatch& batch, const std::vector<uint64_t>&) override {
     fetched_.push_back(batch.batch);

@@ -145,7 +145,7 @@ TEST(PeerFault, ASecondDeathDuringRecovery) {
   // The first is known to be dead, and what it held is being adopted.
   cluster.once([&] { return cluster.totals(0).adopted > 0; }, [&] { cluster.kill(4); });
   cluster.run();
-  EXPECT_TRUE(cluster.driver(4).dead());
+  EXPECT_TRUE(cluster.driver(4).life().dead());
   expect_good(cluster, {0, 1, 3}, 2 * seconds(12));  // once for each
   // What the second one owned or had adopted is read again, once.
   EXPECT_LE(cluster.source_reads_, kSamples + 2 * owned_by(*plan, 2) + owned_by(*plan, 4) + 5);
@@ -174,9 +174,9 @@ TEST(PeerFault, OwnerEvictsWhileAPeerReads) {
     std::function<void()> evict = [&] {
       for (uint32_t rank = 0; rank < 3; ++rank) {
         uint64_t sample = 0;
-        while (sample < kSamples && !cluster.driver(rank).holds(0, sample)) ++sample;
+        while (sample < kSamples && !cluster.driver(rank).tiers().holds(0, sample)) ++sample;
         if (sample == kSamples) continue;
-        cluster.driver(rank).drop(0, sample);
+        cluster.driver(rank).tiers().drop(0, sample);
         ++evicted;
       }
       if (cluster.now() < milliseconds(120)) cluster.at(cluster.now() + milliseconds(3), evict);

@@ -264,14 +264,14 @@ TEST(Peers, WhoTakesNothingKeepsNobodyWaiting) {
   SeveralRanks cluster(plan, settings);
   auto asks = [&] {
     const auto& reads = cluster.ranks_[2].conduct.reads();
-    return cluster.driver(0).held_bytes(0) == 10'000 && reads.size() >= 4 &&
+    return cluster.driver(0).tiers().bytes(0) == 10'000 && reads.size() >= 4 &&
            std::all_of(reads.begin(), reads.end(), [](const auto& read) {
              return read.second.from.kind == Origin::Kind::peer;
            });
   };
   cluster.once(asks, [&] { cluster.stop(2); });
   cluster.run();
-  EXPECT_TRUE(cluster.driver(2).stopped());
+  EXPECT_TRUE(cluster.driver(2).life().stopped());
   for (const uint32_t rank : {0u, 1u, 3u}) {
     cluster.expect_lists(rank);
     EXPECT_LT(cluster.ranks_[rank].longest_wait, seconds(1));

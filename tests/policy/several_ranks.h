@@ -71,7 +71,7 @@ class SeveralRanks : private sim::World {
               .plan = plan_, .policy = policy, .orders = orders, .held = plan_->job().held},
           cluster_, world));
     }
-    for (const auto& rank : drivers_) rank->know(drivers_);
+    for (const auto& rank : drivers_) rank->peers().know(drivers_);
     for (const auto& rank : drivers_) rank->begin();
   }
 
@@ -83,11 +83,11 @@ class SeveralRanks : private sim::World {
       if (const auto due = due_.find(slot); due != due_.end())
         std::exchange(due->second, nullptr)();
       else if (!cluster_.owns(slot))
-        drivers_[slot - drivers_.front()->timer_slot()]->ring();
+        drivers_[slot - drivers_.front()->timer_slot()]->tell(event::Timer{});
       else if (const auto token = cluster_.woken(slot); token && (*token & kComputed) != 0)
         computed(static_cast<uint32_t>(*token));
       else if (token)
-        drivers_[sim::PolicyRank::rank_of(*token)]->ended(*token);
+        drivers_[sim::RankOperations::rank_of(*token)]->ended(*token);
       for (size_t i = 0; i < once_.size(); ++i)
         if (once_[i].first && once_[i].first()) {
           once_[i].first = nullptr;
@@ -106,16 +106,16 @@ class SeveralRanks : private sim::World {
     once_.emplace_back(std::move(condition), std::move(what));
   }
   void kill(uint32_t rank) {
-    drivers_[rank]->die();
+    drivers_[rank]->life().die();
     if (settings_.in_step) end_common_step();
   }
   // Nothing is done and nothing heard until it is woken; what was sent to it waits.
   void stop(uint32_t rank) {
-    drivers_[rank]->stop();
+    drivers_[rank]->life().stop();
     if (settings_.in_step) end_common_step();
   }
   void wake(uint32_t rank) {
-    drivers_[rank]->wake();
+    drivers_[rank]->life().wake();
     if (std::exchange(ranks_[rank].missed, false)) computed(rank);
     go_on(rank);
   }
@@ -163,16 +163,16 @@ class SeveralRanks : private sim::World {
   // The loop takes a batch, computes, and comes back for the next.
   void go_on(uint32_t number) {
     Rank& rank = ranks_[number];
-    auto& ready = drivers_[number]->ready();
-    if (rank.computing || ready.empty() || drivers_[number]->stopped()) return;
+    auto& ready = drivers_[number]->batches().ready();
+    if (rank.computing || ready.empty() || drivers_[number]->life().stopped()) return;
     rank.batch = ready.front().number;
     ready.pop_front();
     rank.computing = true;
     cluster_.wait(settings_.step, kComputed | number);
   }
   void computed(uint32_t number) {
-    if (drivers_[number]->dead()) return;
-    if (drivers_[number]->stopped()) {
+    if (drivers_[number]->life().dead()) return;
+    if (drivers_[number]->life().stopped()) {
       ranks_[number].missed = true;
       return;
     }
@@ -184,18 +184,18 @@ class SeveralRanks : private sim::World {
   }
   void end_common_step() {
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank)
-      if (!drivers_[rank]->dead() && !drivers_[rank]->stopped() && !ranks_[rank].computed &&
-          !done(rank))
+      if (!drivers_[rank]->life().dead() && !drivers_[rank]->life().stopped() &&
+          !ranks_[rank].computed && !done(rank))
         return;
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank)
-      if (!drivers_[rank]->dead() && ranks_[rank].computed) end_step(rank);
+      if (!drivers_[rank]->life().dead() && ranks_[rank].computed) end_step(rank);
   }
   void end_step(uint32_t number) {
     Rank& rank = ranks_[number];
     rank.computing = rank.computed = false;
     rank.waiting_since = now();
     ++rank.consumed;
-    drivers_[number]->consumed(rank.batch);
+    drivers_[number]->tell(event::Consumed{rank.batch});
     go_on(number);
   }
 

@@ -240,7 +240,7 @@ class FaultyCluster : public World {
                                                                        .decode_threads = 2},
                                                     *cluster_, *this));
     }
-    for (const auto& rank : ranks_) rank->know(ranks_);
+    for (const auto& rank : ranks_) rank->peers().know(ranks_);
     loops_.assign(job_.ranks, {});
     for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
       policy_.rank = rank;
@@ -280,7 +280,7 @@ class FaultyCluster : public World {
     // Where the one is that has come least far.
     std::optional<JobPosition> at;
     for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
-      if (ranks_[rank]->dead()) continue;
+      if (ranks_[rank]->life().dead()) continue;
       const auto here = loops_[rank].list->after(loops_[rank].consumed);
       if (here && (!at || *here < *at)) at = here;
     }
@@ -294,7 +294,7 @@ class FaultyCluster : public World {
     job_.held.clear();
     for (uint32_t rank = 0; rank < std::min(old_ranks, job_.ranks); ++rank)
       for (uint64_t sample = 0; sample < sizes_.size(); ++sample)
-        if (ranks_[rank]->holds(1, sample)) job_.held.push_back({sample, rank, 1});
+        if (ranks_[rank]->tiers().holds(1, sample)) job_.held.push_back({sample, rank, 1});
     for (auto* pairs : {&cut_, &were_cut_, &lost_}) pairs->clear();
     gave_up_on_.clear();
     were_stopped_.clear();
@@ -305,22 +305,24 @@ class FaultyCluster : public World {
 
   bool finished() const {
     for (const auto& [fetch, asked] : fetches_)
-      if (!ranks_[fetch.first]->dead()) return false;
+      if (!ranks_[fetch.first]->life().dead()) return false;
     for (uint32_t rank = 0; rank < job_.ranks; ++rank)
-      if (!ranks_[rank]->dead() && loops_[rank].consumed < loops_[rank].batches()) return false;
+      if (!ranks_[rank]->life().dead() && loops_[rank].consumed < loops_[rank].batches())
+        return false;
     return true;
   }
 
   void wake(uint32_t slot) {
     if (slot == weather_) return change_weather();
-    if (!cluster_->owns(slot)) return ranks_[slot - ranks_.front()->timer_slot()]->ring();
+    if (!cluster_->owns(slot))
+      return ranks_[slot - ranks_.front()->timer_slot()]->tell(event::Timer{});
     const auto token = cluster_->woken(slot);
     if (!token) return;
     const auto rank = static_cast<uint32_t>(*token);
     if ((*token & kComputed) != 0) return computed(rank);
     if ((*token & kAwake) != 0) return go_on_after_stop(rank);
     if ((*token & kSeek) != 0) return seek(rank);
-    ranks_[PolicyRank::rank_of(*token)]->ended(*token);
+    ranks_[RankOperations::rank_of(*token)]->ended(*token);
   }
 
   // The loops of ranks: alone, or all in step.
@@ -329,7 +331,7 @@ class FaultyCluster : public World {
       --loops_[rank].stale;
       return;
     }
-    if (ranks_[rank]->stopped()) {
+    if (ranks_[rank]->life().stopped()) {
       loops_[rank].missed = true;
       return;
     }
@@ -339,27 +341,27 @@ class FaultyCluster : public World {
   }
   void end_common_step() {
     for (uint32_t rank = 0; rank < job_.ranks; ++rank)
-      if (!ranks_[rank]->dead() && loops_[rank].consumed < loops_[rank].batches() &&
+      if (!ranks_[rank]->life().dead() && loops_[rank].consumed < loops_[rank].batches() &&
           !loops_[rank].computed)
         return;
     for (uint32_t rank = 0; rank < job_.ranks; ++rank)
-      if (!ranks_[rank]->dead() && loops_[rank].computed) end_step(rank);
+      if (!ranks_[rank]->life().dead() && loops_[rank].computed) end_step(rank);
   }
   void end_step(uint32_t rank) {
     Loop& loop = loops_[rank];
     loop.computing = loop.computed = false;
     ++loop.consumed;
     loop.waiting_since = cluster_->now();
-    ranks_[rank]->consumed(loop.batch);
+    ranks_[rank]->tell(event::Consumed{loop.batch});
     go_on(rank);
   }
   void go_on(uint32_t rank) {
     Loop& loop = loops_[rank];
-    if (loop.computing || ranks_[rank]->ready().empty() || ranks_[rank]->dead() ||
-        ranks_[rank]->stopped())
+    if (loop.computing || ranks_[rank]->batches().ready().empty() || ranks_[rank]->life().dead() ||
+        ranks_[rank]->life().stopped())
       return;
-    loop.batch = ranks_[rank]->ready().front().number;
-    ranks_[rank]->ready().pop_front();
+    loop.batch = ranks_[rank]->batches().ready().front().number;
+    ranks_[rank]->batches().ready().pop_front();
     loop.computing = true;
     cluster_->wait(0.002, kComputed | rank);
   }
@@ -396,26 +398,26 @@ class FaultyCluster : public World {
   }
   void kill(uint32_t rank) {
     uint32_t living = 0;
-    for (const auto& one : ranks_) living += one->dead() ? 0 : 1;
+    for (const auto& one : ranks_) living += one->life().dead() ? 0 : 1;
     if (living < 2) return;
-    ranks_[rank]->die();
+    ranks_[rank]->life().die();
     silence("kill");
     if (in_step_) end_common_step();
   }
   void stop(uint32_t rank) {
-    if (ranks_[rank]->dead() || ranks_[rank]->stopped()) return;
+    if (ranks_[rank]->life().dead() || ranks_[rank]->life().stopped()) return;
     const double seconds = chance(0.5) ? seconds_about(1) : 10 + seconds_about(10);
-    ranks_[rank]->stop();
+    ranks_[rank]->life().stop();
     were_stopped_.insert(rank);
     silence("stop");
     cluster_->wait(seconds, kAwake | rank);
   }
   void go_on_after_stop(uint32_t rank) {
-    if (ranks_[rank]->dead()) return;
+    if (ranks_[rank]->life().dead()) return;
     silence("woken", false);
     loops_[rank].waiting_since = cluster_->now();
     catching_up_ = true;
-    ranks_[rank]->wake();
+    ranks_[rank]->life().wake();
     catching_up_ = false;
     if (std::exchange(loops_[rank].missed, false)) computed(rank);
     go_on(rank);
@@ -429,7 +431,7 @@ class FaultyCluster : public World {
   // All loops go on elsewhere: in step at the same moment, else each when it comes to it.
   void seek_somewhere() {
     for (const auto& rank : ranks_)
-      if (rank->stopped()) return;
+      if (rank->life().stopped()) return;
     seek_to_ = {job_.first_epoch + random_() % *job_.epochs, 0};
     const Sharding sharding{sizes_.size(), job_.ranks, job_.pad, 0};
     const uint64_t batches = job_.batching.batches(sharding.per_rank());
@@ -443,8 +445,8 @@ class FaultyCluster : public World {
     }
   }
   void seek(uint32_t rank) {
-    if (ranks_[rank]->dead()) return;
-    if (ranks_[rank]->stopped()) return cluster_->wait(1, kSeek | rank);
+    if (ranks_[rank]->life().dead()) return;
+    if (ranks_[rank]->life().stopped()) return cluster_->wait(1, kSeek | rank);
     Loop& loop = loops_[rank];
     if (loop.computing && !loop.computed && !loop.missed) ++loop.stale;
     loop.computing = loop.computed = loop.missed = false;
@@ -457,7 +459,7 @@ class FaultyCluster : public World {
 
   // Somebody wants samples out of order, and may not want them any more before they come.
   void fetch(uint32_t rank) {
-    if (ranks_[rank]->dead() || ranks_[rank]->stopped()) return;
+    if (ranks_[rank]->life().dead() || ranks_[rank]->life().stopped()) return;
     std::vector<uint64_t> samples(1 + random_() % 6);
     for (uint64_t& sample : samples) sample = random_() % sizes_.size();
     const uint64_t number = kFetches + fetched_++;
@@ -476,7 +478,7 @@ class FaultyCluster : public World {
   void check_capacities() {
     for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
       for (uint32_t tier = 0; tier < plan_->capacities().tiers(); ++tier) {
-        const uint64_t bytes = ranks_[rank]->held_bytes(tier);
+        const uint64_t bytes = ranks_[rank]->tiers().bytes(tier);
         const uint64_t most = plan_->capacities().at(rank, tier);
         if (bytes > most)
           complain(fmt::format("rank {}: tier {} holds {} of {} bytes", rank, tier, bytes, most));
@@ -486,7 +488,7 @@ class FaultyCluster : public World {
   void check_waits() {
     for (uint32_t rank = 0; rank < job_.ranks; ++rank) {
       const Loop& loop = loops_[rank];
-      if (ranks_[rank]->dead() || ranks_[rank]->stopped() || loop.computing ||
+      if (ranks_[rank]->life().dead() || ranks_[rank]->life().stopped() || loop.computing ||
           loop.consumed == loop.batches())
         continue;
       const double waited = cluster_->now() - loop.waiting_since;
@@ -515,7 +517,8 @@ class FaultyCluster : public World {
                            plan_->traffic().source_bytes()));
   }
   void check_dropped(uint32_t rank, const action::DropPeer& a) {
-    const bool explained = ranks_[a.rank]->dead() || were_cut_.contains(both(rank, a.rank)) ||
+    const bool explained = ranks_[a.rank]->life().dead() ||
+                           were_cut_.contains(both(rank, a.rank)) ||
                            were_stopped_.contains(a.rank) || were_stopped_.contains(rank) ||
                            gave_up_on_.contains({a.rank, rank});
     if (!explained) complain(fmt::format("rank {} gives up rank {}, which lives", rank, a.rank));

@@ -134,7 +134,7 @@ class SourceRule {
   }
   bool holds(uint32_t rank, uint64_t sample) const {
     for (uint32_t tier = 0; tier < plan_.capacities().tiers(); ++tier)
-      if (ranks_[rank]->holds(tier, sample)) return true;
+      if (ranks_[rank]->tiers().holds(tier, sample)) return true;
     return false;
   }
   template <class Which>
@@ -142,7 +142,7 @@ class SourceRule {
                                      const std::function<bool(uint32_t, uint32_t)>& reaches,
                                      Which which) {
     for (uint32_t other = 0; other < ranks_.size(); ++other) {
-      if (other == rank || ranks_[other]->dead() || ranks_[other]->stopped() ||
+      if (other == rank || ranks_[other]->life().dead() || ranks_[other]->life().stopped() ||
           !reaches(rank, other) || given_up_[rank].contains(other) ||
           given_up_[other].contains(rank))
         continue;

@@ -88,7 +88,7 @@ class ForeloadTraining final : public World {
                                   .decode_threads = scenario.cluster.preprocess_threads};
       ranks_.push_back(std::make_unique<PolicyRank>(std::move(settings), cluster_, *this));
     }
-    for (const auto& rank : ranks_) rank->know(ranks_);
+    for (const auto& rank : ranks_) rank->peers().know(ranks_);
   }
 
   Result<Outcome> run(const Progress& progress);
@@ -134,10 +134,10 @@ Result<Outcome> ForeloadTraining::run(const Progress& progress) {
       if (token && (*token & kComputed) != 0) {
         computed(static_cast<uint32_t>(*token));
       } else if (token) {
-        ranks_[PolicyRank::rank_of(*token)]->ended(*token);
+        ranks_[RankOperations::rank_of(*token)]->ended(*token);
       }
     } else {
-      ranks_[slot - first_timer]->ring();
+      ranks_[slot - first_timer]->tell(event::Timer{});
     }
     if (progress && wakes % kWakesPerReport == 0 && !progress(step_, all_steps()))
       return fail(ErrorKind::cancelled, "the simulation was cancelled");
@@ -152,20 +152,21 @@ Result<Outcome> ForeloadTraining::run(const Progress& progress) {
   outcome_.hits.own.resize(scenario_.cluster.tiers.size());
   for (const auto& rank : ranks_) {
     outcome_.source_bytes += rank->source_bytes();
-    outcome_.hits.peer += rank->hits().peer;
-    outcome_.hits.source += rank->hits().source;
+    const Hits& hits = rank->batches().hits();
+    outcome_.hits.peer += hits.peer;
+    outcome_.hits.source += hits.source;
     for (size_t tier = 0; tier < outcome_.hits.own.size(); ++tier)
-      outcome_.hits.own[tier] += rank->hits().own[tier];
+      outcome_.hits.own[tier] += hits.own[tier];
   }
   return std::move(outcome_);
 }
 
 // The rank's loop takes its next batch, if it may and there is one.
 void ForeloadTraining::go_on(uint32_t number) {
-  PolicyRank& rank = *ranks_[number];
-  if (has_step_[number] || rank.ready().empty()) return;
-  const PolicyRank::Ready ready = rank.ready().front();
-  rank.ready().pop_front();
+  auto& waiting = ranks_[number]->batches().ready();
+  if (has_step_[number] || waiting.empty()) return;
+  const RankBatches::Ready ready = waiting.front();
+  waiting.pop_front();
   has_step_[number] = true;
   Loop& loop = loops_[number];
   loop.batch = ready.number;
@@ -200,7 +201,7 @@ void ForeloadTraining::end_step() {
   }
   has_step_.assign(ranks_.size(), false);
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-    ranks_[rank]->consumed(loops_[rank].batch);
+    ranks_[rank]->tell(event::Consumed{loops_[rank].batch});
     go_on(rank);
   }
 }
