@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__"}
 NOT_OURS |= {".pytest_cache", ".ruff_cache", ".mypy_cache", ".hypothesis"}
 LONGEST_SOURCE = 900  # lines
+MOST_METHODS = 40  # of a class
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 
 
@@ -458,6 +459,130 @@ def test_whitespace():
 def test_whitespace_can_fail(text):
     assert len(wrong_whitespace(Path("a.cc"), text)) == 1
     assert wrong_whitespace(Path("Makefile"), "a:\n\tb\n") == []
+
+
+# Shape of a class.
+
+
+def enclosed(cpp: str, start: int) -> int:
+    """Where the brace that opens at `start` is closed, or the end of the text."""
+    depth = 0
+    for brace in re.compile("[{}]").finditer(cpp, start):
+        depth += 1 if brace.group() == "{" else -1
+        if depth == 0:
+            return brace.start()
+    return len(cpp)
+
+
+def members(body: str) -> list[str]:
+    """Declarations in the body of a C++ class, each up to its own body or initial value."""
+    found, begin, at = [], 0, 0
+    head = ""
+    while mark := re.compile("[;{]").search(body, at):
+        at = mark.end()
+        head = head or body[begin : mark.start()]
+        if mark.group() == "{":
+            at = enclosed(body, mark.start()) + 1
+            # In front of these it was an initial value, not the body of a function.
+            if re.match(r"\s*[;,{]", body[at:]):
+                continue
+        found.append(head.strip())
+        begin, head = at, ""
+    return found
+
+
+def is_method(member: str) -> bool:
+    text = re.sub(
+        r"\[\[.*?\]\]|\b(?:public|protected|private)\s*:(?!:)", " ", member, flags=re.DOTALL
+    )
+    text = re.sub(r"\boperator\s*(?:\(\)|[^\s\w(]+)", "operator_", text)
+    while (fewer := re.sub(r"<[^<>]*>|\balignas\([^()]*\)", " ", text)) != text:
+        text = fewer
+    text = re.sub(r"^\s*template\s*", "", text).strip()
+    if re.match(r"(?:using|typedef|friend|static_assert|enum|class|struct|union)\b", text):
+        return False
+    return re.search(r"\w\s*\((?!\s*\*)", text.partition("=")[0]) is not None
+
+
+def cpp_methods(text: str) -> list[tuple[str, int]]:
+    """Classes of a C++ file with the member functions that each declares, inherited ones apart."""
+    code = re.sub(r"^\s*#(?:\\\n|[^\n])*", "", without_comments(text), flags=re.MULTILINE)
+    code = re.sub(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', "0", code)
+    head = re.compile(
+        r"(?<!enum )\b(?:class|struct)\s+(?:\w+\([^()]*\)\s*|\[\[.*?\]\]\s*)*"
+        r"(\w+(?:::\w+)*)\s*(?:<[^{};]*>\s*)?(?:final\s*)?(?::[^;{}()]*)?\{"
+    )
+    return [
+        (
+            found[1],
+            sum(map(is_method, members(code[found.end() : enclosed(code, found.end() - 1)]))),
+        )
+        for found in head.finditer(code)
+    ]
+
+
+def python_methods(text: str) -> list[tuple[str, int]]:
+    function = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [
+        (node.name, sum(isinstance(member, function) for member in node.body))
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ClassDef)
+    ]
+
+
+def large_classes(path: Path, text: str) -> list[str]:
+    count = python_methods if is_python(path) else cpp_methods
+    return [
+        f"{path}: class {name} has {methods} methods, at most {MOST_METHODS}"
+        for name, methods in count(text)
+        if methods > MOST_METHODS
+    ]
+
+
+def test_classes():
+    check(
+        large_classes,
+        lambda path: (
+            path.parts[0] in {"src", "bindings", "python"} and (is_cpp(path) or is_python(path))
+        ),
+    )
+
+
+def test_classes_can_fail():
+    cpp = "class A final : public B {\n public:\n%s  int x_ = f(1);\n};\n"
+    python = "class A:\n    x = 1\n%s"
+    for name, text, method in [
+        ("a.h", cpp, '  // f();\n  template <class T>\n  void f(T& t) override { g(";{"); }\n'),
+        ("a.py", python, "    @overload\n    def f(self): ...\n"),
+    ]:
+        assert large_classes(Path(name), text % (method * MOST_METHODS)) == []
+        assert large_classes(Path(name), text % (method * (MOST_METHODS + 1))) == [
+            f"{name}: class A has {MOST_METHODS + 1} methods, at most {MOST_METHODS}"
+        ]
+
+
+def test_methods_are_counted():
+    code = """
+    enum class Kind : uint8_t { a, b };
+    template <class T> struct Outer : Base<T> {
+      explicit Outer(int a) : a_{a}, b_(a) { if (a) { run(); } }
+      Outer(const Outer&) = delete;
+      ~Outer() override;
+      bool operator()(int a) const { return a < 1; }
+      friend bool operator==(const Outer&, const Outer&) = default;
+      static constexpr auto made() -> std::function<void()> { return {}; }
+      class Inner;
+      struct Inner { void one(); int x{f()}; } inner;
+      std::function<void(int)> called_;
+      Life life_{[this] { stop(); }};
+      void (*pointer_)(int) = nullptr;
+      std::vector<int> many_ = make(1);
+     private:
+      Result<void>
+      run();
+    };"""
+    assert cpp_methods(code) == [("Outer", 6), ("Inner", 1)]
+    assert python_methods("class A:\n  class B:\n    def f(self): ...\n") == [("A", 0), ("B", 1)]
 
 
 # The table of the Python package in CONTRIBUTING.md, and who imports whom.
