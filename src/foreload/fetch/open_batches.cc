@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/fetch/open_batches.h"
 
+#include <cassert>
 #include <cstring>
 #include <utility>
 
@@ -79,7 +80,8 @@ bool OpenBatches::copy(BatchPlace from, BatchPlace to) {
 
 OpenBatch OpenBatches::close(uint64_t batch) {
   auto found = open_.extract(batch);
-  return found ? std::move(found.mapped()) : OpenBatch{};
+  assert(found);
+  return std::move(found.mapped());
 }
 
 Batch OpenBatches::finish(OpenBatch open) const {
