@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -55,6 +56,12 @@ void register_errors(py::module_& module) {
   corrupt_error.attr("__module__") = "foreload";
   corrupt_error.attr("__doc__") = "Bytes were read but are not what was written.";
 
+  // Names of files need not be UTF-8, and messages hold them.
+  static const auto set_error = [](py::handle type, const char* message) {
+    const auto text = py::reinterpret_steal<py::object>(
+        PyUnicode_DecodeUTF8(message, static_cast<Py_ssize_t>(std::strlen(message)), "replace"));
+    if (text) PyErr_SetObject(type.ptr(), text.ptr());
+  };
   py::register_local_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);
@@ -62,13 +69,13 @@ void register_errors(py::module_& module) {
       switch (failure.kind()) {
         case ErrorKind::invalid:
         case ErrorKind::unsupported:
-          return py::set_error(PyExc_ValueError, failure.what());
+          return set_error(PyExc_ValueError, failure.what());
         case ErrorKind::unreadable:
-          return py::set_error(PyExc_OSError, failure.what());
+          return set_error(PyExc_OSError, failure.what());
         case ErrorKind::corrupt:
-          return py::set_error(corrupt_error, failure.what());
+          return set_error(corrupt_error, failure.what());
         case ErrorKind::cancelled:
-          return py::set_error(PyExc_KeyboardInterrupt, failure.what());
+          return set_error(PyExc_KeyboardInterrupt, failure.what());
       }
     }
   });

@@ -66,6 +66,19 @@ TEST_F(RunFileTest, ReplacesAnOlderFile) {
   EXPECT_EQ(lines().size(), 1);
 }
 
+TEST_F(RunFileTest, TwoRunsDoNotShareAFile) {
+  auto first = RunFile::create(file_, R"({"run": 1})");
+  ASSERT_TRUE(first);
+  const auto second = RunFile::create(file_, R"({"run": 2})");
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message.find("another run is writing it"), std::string::npos);
+  ASSERT_TRUE(first->append(R"({"epoch": 0})"));
+  EXPECT_EQ(lines().at(0)["run"], 1);
+  EXPECT_EQ(lines().size(), 2u);
+  first = tl::unexpected(Error{});
+  EXPECT_TRUE(RunFile::create(file_, R"({"run": 3})"));
+}
+
 TEST_F(RunFileTest, CanBeMoved) {
   auto first = RunFile::create(file_, "{}");
   auto second = RunFile::create(folder_ / "other.jsonl", "{}");

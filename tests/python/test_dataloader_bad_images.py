@@ -2,6 +2,7 @@
 """Images that are bad, and images of formats that C++ does not decode."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -87,6 +88,28 @@ def test_a_batch_without_a_good_image_is_an_error(damaged, transform):
     with pytest.raises((RuntimeError, OSError), match=r"0010\.png") as error:
         next(iter(loader))
     assert "on_error" not in str(error.value)  # which is set already
+
+
+def test_names_that_are_no_text_are_named_all_the_same(images, tmp_path):
+    """The loop ended with a JSON library's error, or with a UnicodeDecodeError."""
+    folder = tmp_path / "odd" / os.fsdecode(b"bad\xff")
+    folder.mkdir(parents=True)
+    for number, image in enumerate(sorted(images.rglob("*.jpg"))[:4]):
+        shutil.copy(image, folder / f"{number}.jpg")
+    (folder / os.fsdecode(b"1\xfe.jpg")).write_bytes(b"no image")
+    run_file = tmp_path / "run.jsonl"
+    loader = foreload.DataLoader(
+        tmp_path / "odd", 5, transform=CHAIN, on_error="skip", run_file=run_file, epochs=2
+    )
+    for _ in range(2):
+        assert sum(len(labels) for _, labels in loader) == 5
+    assert loader.stats()["skipped"] == 2
+    assert [name.split("/")[-1] for name in loader.stats()["skipped_names"]] == 2 * ["1\ufffd.jpg"]
+    loader.close()
+    assert "1\ufffd.jpg" in run_file.read_text()
+    loader = foreload.DataLoader(tmp_path / "odd", 5, transform=CHAIN)
+    with pytest.raises((RuntimeError, ValueError, OSError), match=re.escape("1\ufffd.jpg")):
+        list(loader)
 
 
 @pytest.fixture

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
 import re
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -150,3 +153,44 @@ def test_memory_of_a_rank_is_its_own(program: str, data: Path) -> None:
         )
     peaks = [rank["peak_rss_bytes"] for rank in (*report["ranks"], json.loads(alone.stdout))]
     assert all(1 << 20 < peak < large for peak in peaks)
+
+
+@pytest.fixture
+def endless(program: str, data: Path) -> Iterator[subprocess.Popen[str]]:
+    """Two ranks that read for minutes, and have begun."""
+    read = [program, "read", str(data), "--epochs", "9", "--source-bandwidth", "1kB"]
+    # In a group of its own, as the job of a terminal.
+    with subprocess.Popen(
+        [program, "launch", "-n", "2", "--", *read],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as job:
+        assert job.stdout is not None
+        assert job.stdout.readline()
+        yield job
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, signal.SIGKILL)
+
+
+def members(group: int) -> list[str]:
+    """The processes of a group that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state != "Z":
+                found.append(stat.parent.name)
+    return found
+
+
+@pytest.mark.parametrize("to_all", [True, False], ids=["typed", "sent"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_all_ranks(
+    endless: subprocess.Popen[str], number: signal.Signals, to_all: bool
+) -> None:
+    """Ranks were deaf to Ctrl-C, and outlived a launcher that was told to end."""
+    (os.killpg if to_all else os.kill)(endless.pid, number)
+    assert endless.wait(30) != 0
+    assert not members(endless.pid)

@@ -224,6 +224,21 @@ def test_data_that_is_not_read_is_named(run, tmp_path: Path, dataset: str, said:
     assert said in refused(run("read", dataset))
 
 
+def test_pipes_and_devices_are_no_data_sets(run, tmp_path: Path) -> None:
+    """A pipe was waited for, and /dev/zero was read into memory until there was none left."""
+    os.mkfifo(tmp_path / "pipe")
+    for path, said in ((tmp_path / "pipe", "it is a named pipe"), ("/dev/zero", "it is a device")):
+        with pytest.raises(ValueError, match=said):
+            foreload.DataLoader(path)
+        assert said in refused(run("read", path))
+
+
+@pytest.mark.parametrize("address", ["http://", "https://"])
+def test_an_address_without_a_host_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="it names no host"):
+        foreload.DataLoader(address)
+
+
 def test_a_missing_folder_is_answered_with_one_that_is_there(run, folder: Path) -> None:
     answer = refused(run("read", folder.parent / "trian"))
     assert f"No such file or directory; check the path; did you mean {folder}?" in answer

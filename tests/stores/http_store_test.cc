@@ -123,6 +123,8 @@ TEST_F(HttpStoreTest, AnAddressNamesAFolderOrAnObject) {
   EXPECT_EQ(first_bytes("/a/"), std::nullopt);
   EXPECT_EQ(first_bytes("/b"), std::nullopt);
   EXPECT_EQ((*open_store("HTTP://Host/A//"))->uri(), "http://host/A");
+  for (const char* uri : {"http://", "https://", "http:///a"})
+    EXPECT_EQ(open_store(uri).error().kind, ErrorKind::invalid) << uri;
 }
 
 TEST_F(HttpStoreTest, FoldersThatChangedAreFound) {

@@ -130,6 +130,14 @@ TEST(Verdict, OfStagesThatAreEquallyBusyTheLastOneLimits) {
   EXPECT_EQ(judge(figures).limit, Limit::decode);
 }
 
+// Requests to other ranks waited for what these read from a slow source, and the network was
+// blamed.
+TEST(Verdict, OtherRanksThatWaitForTheSourceAreNotTheLimit) {
+  EpochFigures figures = slow_source();
+  stage(figures, Limit::network) = stage(figures, Limit::source);
+  EXPECT_EQ(judge(figures).limit, Limit::source);
+}
+
 TEST(Verdict, AFirstEpochSaysWhatLaterOnesTake) {
   const Verdict verdict = judge(slow_source());
   EXPECT_EQ(verdict.limit, Limit::source);

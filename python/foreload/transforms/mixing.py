@@ -65,6 +65,14 @@ class BatchTransform:
         import torch
 
         if self.num_classes is not None and labels.ndim == 1:
+            if (
+                len(labels) > 0
+                and not 0 <= int(labels.min()) <= int(labels.max()) < self.num_classes
+            ):
+                raise ValueError(
+                    f"{type(self).__name__} has num_classes={self.num_classes}, but labels go from "
+                    f"{int(labels.min())} to {int(labels.max())}: give the number of all classes"
+                )
             labels = torch.nn.functional.one_hot(labels, num_classes=self.num_classes)
         if not labels.dtype.is_floating_point:
             labels = labels.float()

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <map>
@@ -45,8 +46,9 @@ Result<uint16_t> free_port() {
   return ntohs(address.sin_port);
 }
 
+// `signals` are those that it does not get.
 Result<pid_t> start(const std::vector<std::string>& command,
-                    const std::map<std::string, std::string>& more) {
+                    const std::map<std::string, std::string>& more, const sigset_t& signals) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -66,53 +68,95 @@ Result<pid_t> start(const std::vector<std::string>& command,
   };
   const auto arguments = pointers(command);
   const auto variables = pointers(std::move(environment));
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &signals);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t process = 0;
-  const int error = ::posix_spawnp(&process, command[0].c_str(), nullptr, nullptr,
+  const int error = ::posix_spawnp(&process, command[0].c_str(), nullptr, &attributes,
                                    arguments->pointers.data(), variables->pointers.data());
+  ::posix_spawnattr_destroy(&attributes);
   if (error != 0)
-    return fail(ErrorKind::invalid, fmt::format("cannot start {}: {}", command[0],
-                                                std::generic_category().message(error)));
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot start {}: {}; check the command behind --", command[0],
+                            std::generic_category().message(error)));
   return process;
 }
 
-Result<int> run_launch(const LaunchOptions& options) {
-  FORELOAD_TRY(const uint32_t ranks, parse_ranks(options.ranks));
-  FORELOAD_TRY(const uint16_t port, free_port());
-  FORELOAD_TRY(const JobSecret secret, draw_secret());
-  std::map<pid_t, uint32_t> running;
-  // Ctrl-C reaches the ranks by itself; this process waits for them.
-  std::signal(SIGINT, SIG_IGN);
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    auto process =
-        start(options.command, {{"RANK", std::to_string(rank)},
-                                {"LOCAL_RANK", std::to_string(rank)},
-                                {"WORLD_SIZE", std::to_string(ranks)},
-                                {"LOCAL_WORLD_SIZE", std::to_string(ranks)},
-                                {"FORELOAD_RENDEZVOUS", fmt::format("127.0.0.1:{}", port)},
-                                {"FORELOAD_SECRET", secret_text(secret)}});
-    if (!process) {
-      for (const auto& [started, number] : running) ::kill(started, SIGTERM);
-      return tl::unexpected(process.error());
-    }
-    running[*process] = rank;
+// The ranks, until they have ended. Signals that ask this process to end are passed on to them.
+class Ranks {
+ public:
+  Ranks() {
+    ::sigemptyset(&awaited_);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+      ::sigaddset(&awaited_, signal);
+    ::sigprocmask(SIG_BLOCK, &awaited_, &before_);
   }
-  int worst = 0;
-  while (!running.empty()) {
-    int status = 0;
-    const pid_t process = ::waitpid(-1, &status, 0);
-    if (process < 0) break;
-    const auto found = running.find(process);
-    if (found == running.end()) continue;
+  ~Ranks() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  Result<void> start(uint32_t rank, const std::vector<std::string>& command,
+                     const std::map<std::string, std::string>& variables) {
+    FORELOAD_TRY(const pid_t process, cli::start(command, variables, before_));
+    running_[process] = rank;
+    return {};
+  }
+  void tell(int signal) const {
+    for (const auto& [process, rank] : running_) ::kill(process, signal);
+  }
+  // The worst of their exit codes.
+  int wait() {
+    while (!running_.empty()) {
+      siginfo_t info{};
+      const int signal = ::sigwaitinfo(&awaited_, &info);
+      // What is typed at a terminal reaches the ranks by itself.
+      if (signal > 0 && signal != SIGCHLD && info.si_code != SI_KERNEL) tell(signal);
+      int status = 0;
+      for (pid_t process; (process = ::waitpid(-1, &status, WNOHANG)) > 0;) ended(process, status);
+    }
+    return worst_;
+  }
+
+ private:
+  void ended(pid_t process, int status) {
+    const auto found = running_.find(process);
+    if (found == running_.end()) return;
     if (WIFSIGNALED(status)) {
       fmt::print(stderr, "foreload: rank {} was ended by signal {} ({})\n", found->second,
                  WTERMSIG(status), ::strsignal(WTERMSIG(status)));
-      worst = std::max(worst, kFailed);
+      worst_ = std::max(worst_, kFailed);
     } else {
-      worst = std::max(worst, WEXITSTATUS(status));
+      worst_ = std::max(worst_, WEXITSTATUS(status));
     }
-    running.erase(found);
+    running_.erase(found);
   }
-  return worst;
+
+  sigset_t awaited_{};
+  sigset_t before_{};
+  std::map<pid_t, uint32_t> running_;
+  int worst_ = 0;
+};
+
+Result<int> run_launch(const LaunchOptions& options) {
+  FORELOAD_TRY(const uint32_t count, parse_ranks(options.ranks));
+  FORELOAD_TRY(const uint16_t port, free_port());
+  FORELOAD_TRY(const JobSecret secret, draw_secret());
+  Ranks ranks;
+  for (uint32_t rank = 0; rank < count; ++rank) {
+    const auto started = ranks.start(rank, options.command,
+                                     {{"RANK", std::to_string(rank)},
+                                      {"LOCAL_RANK", std::to_string(rank)},
+                                      {"WORLD_SIZE", std::to_string(count)},
+                                      {"LOCAL_WORLD_SIZE", std::to_string(count)},
+                                      {"FORELOAD_RENDEZVOUS", fmt::format("127.0.0.1:{}", port)},
+                                      {"FORELOAD_SECRET", secret_text(secret)}});
+    if (!started) {
+      ranks.tell(SIGTERM);
+      return tl::unexpected(started.error());
+    }
+  }
+  return ranks.wait();
 }
 
 }  // namespace

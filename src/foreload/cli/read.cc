@@ -126,13 +126,13 @@ std::string skipped_text(const EngineStats& stats) {
   constexpr size_t kNames = 5;
   if (stats.skipped_samples == 0) return "";
   const size_t shown = std::min(kNames, stats.skipped.size());
-  return fmt::format("; {} samples were skipped: {}{}", format_count(stats.skipped_samples),
+  return fmt::format("; {} {} skipped: {}{}", format_count(stats.skipped_samples),
+                     stats.skipped_samples == 1 ? "sample was" : "samples were",
                      fmt::join(stats.skipped.begin(), stats.skipped.begin() + shown, ", "),
                      stats.skipped_samples > shown ? ", ..." : "");
 }
 
-Result<void> take_part(LoaderSettings& settings) {
-  FORELOAD_TRY(const JobRanks ranks, ranks_from_environment());
+Result<void> take_part(const JobRanks& ranks, LoaderSettings& settings) {
   settings.rank = ranks.rank;
   settings.ranks = ranks.ranks;
   settings.ranks_per_node = ranks.local_ranks;
@@ -165,7 +165,9 @@ void print_start(const ReadOptions& options, const Loader& loader, const LoaderS
   const std::string tiers = tiers_text(start);
   fmt::print(
       "{}: {} samples {}, {}; {}; {}\n", options.dataset, format_count(loader.index().samples()),
-      classes > 0 ? fmt::format("in {} classes", format_count(classes)) : "without class folders",
+      classes > 0
+          ? fmt::format("in {} {}", format_count(classes), classes == 1 ? "class" : "classes")
+          : "without class folders",
       format_bytes(loader.plan().sizes().total()), start.listing.text(),
       tiers.empty() ? "nothing is kept" : "kept in " + tiers);
   std::fflush(stdout);
@@ -185,9 +187,11 @@ Result<int> run_read(const ReadOptions& options, const SettingOptions& given) {
   FORELOAD_TRY(LoaderSettings settings, given.parse());
   settings.dataset = options.dataset;
   if (!options.trace.empty()) settings.trace = std::make_shared<Trace>();
-  FORELOAD_CHECK(take_part(settings));
-  const uint32_t rank = settings.rank, ranks = settings.ranks;
+  FORELOAD_TRY(const JobRanks job, ranks_from_environment());
+  const uint32_t rank = job.rank, ranks = job.ranks;
+  // Before others are met, who would wait for this rank.
   FORELOAD_CHECK(check_outputs(options, rank, ranks));
+  FORELOAD_CHECK(take_part(job, settings));
   const std::shared_ptr<Rendezvous> rendezvous =
       settings.join ? settings.join->rendezvous : nullptr;
   FORELOAD_TRY(const double step_ms, parse_milliseconds("--step-ms", options.step_ms));
@@ -249,10 +253,9 @@ Result<int> run_read(const ReadOptions& options, const SettingOptions& given) {
     bar.reset();
     const std::string hex = options.no_digest ? "" : digest.hex();
     const EpochStats& stats = loader->epoch_stats();
-    report["epochs"].push_back(Json::parse(to_json(stats, hex)));
-    if (record)
-      FORELOAD_CHECK(record->end_epoch(report["epochs"].back().dump(), to_json(loader->stats()),
-                                       Clock::now()));
+    const std::string figures = to_json(stats, hex);
+    report["epochs"].push_back(Json::parse(figures));
+    if (record) FORELOAD_CHECK(record->end_epoch(figures, to_json(loader->stats()), Clock::now()));
     if (!options.json) losses.tell(stats.figures);
     if (!options.json && !rendezvous) print_epoch(stats, hex);
   }
@@ -274,7 +277,7 @@ Result<int> run_read(const ReadOptions& options, const SettingOptions& given) {
     report = report_of_job(reports);
   }
   if (options.json)
-    fmt::print("{}\n", report.dump(2));
+    fmt::print("{}\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
   else
     fmt::print(
         "read {} from the source, {}{}; listing {:.2f} s, first batch after {:.2f} s, peak memory "

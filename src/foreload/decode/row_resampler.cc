@@ -164,34 +164,26 @@ void RowResampler::next_nearest(uint8_t* out) {
   }
 }
 
-void RowResampler::next_by_columns(uint8_t* out) {
-  if (output_ == done_) {
-    const unsigned rows = std::min(kRowsAtOnce, resizing_.y.count - done_);
-    std::array<const uint8_t*, kRowsAtOnce> from{};
-    std::array<uint8_t*, kRowsAtOnce> to{};
-    for (unsigned row = 0; row < rows; ++row) {
-      from[row] = in_.row(done_ + row);
-      to[row] = kept_row(done_ + row);
-    }
-    resize_columns(from.data(), to.data(), rows);
-    done_ += rows;
+void RowResampler::keep_rows(unsigned rows_there) {
+  const unsigned rows = std::min(kRowsAtOnce, rows_there - done_);
+  std::array<const uint8_t*, kRowsAtOnce> from{};
+  std::array<uint8_t*, kRowsAtOnce> to{};
+  for (unsigned row = 0; row < rows; ++row) {
+    from[row] = in_.row(done_ + row);
+    to[row] = kept_row(done_ + row);
   }
+  resize_columns(from.data(), to.data(), rows);
+  done_ += rows;
+}
+
+void RowResampler::next_by_columns(uint8_t* out) {
+  if (output_ == done_) keep_rows(resizing_.y.count);
   std::memcpy(out, kept_row(output_), row_bytes_);
 }
 
 void RowResampler::next_columns_then_rows(uint8_t* out) {
   const uint32_t end = y_weights_.starts[output_] + y_weights_.counts[output_];
-  while (done_ < end) {
-    const unsigned rows = std::min(kRowsAtOnce, in_.size.height - done_);
-    std::array<const uint8_t*, kRowsAtOnce> from{};
-    std::array<uint8_t*, kRowsAtOnce> to{};
-    for (unsigned row = 0; row < rows; ++row) {
-      from[row] = in_.row(done_ + row);
-      to[row] = kept_row(done_ + row);
-    }
-    resize_columns(from.data(), to.data(), rows);
-    done_ += rows;
-  }
+  while (done_ < end) keep_rows(in_.size.height);
   resize_rows(output_, [this](uint32_t y) { return kept_row(y); }, row_bytes_, out);
 }
 

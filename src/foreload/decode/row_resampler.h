@@ -55,6 +55,8 @@ class RowResampler {
   void resize_rows(uint32_t output, RowAt row_at, size_t bytes, uint8_t* out);
 
   void next_nearest(uint8_t* out);
+  // Resizes the columns of the next rows, of those that are there, and keeps them.
+  void keep_rows(unsigned rows_there);
   void next_by_columns(uint8_t* out);
   void next_columns_then_rows(uint8_t* out);
   void next_rows_then_columns(uint8_t* out);

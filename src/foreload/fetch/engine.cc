@@ -10,7 +10,9 @@
 namespace foreload {
 namespace {
 
-constexpr size_t kNamesKept = 100;  // of skipped samples
+// Names of skipped samples that are kept.
+constexpr size_t kNamesOfAnEpoch = 100;
+constexpr size_t kNamesOfARun = 5000;
 constexpr std::chrono::milliseconds kFarewell{500};
 
 EngineParts completed(EngineParts parts) {
@@ -64,16 +66,20 @@ Result<Batch> Engine::next(std::optional<SteadyTime> until) {
   HandOver::Ready ready = parts_.hand_over.take(until);
   if (!ready.batch) return std::move(ready.batch);
   taken_ = ready.number;
-  if (!ready.batch->skipped.empty()) {
-    parts_.counts.count([&](EngineStats& stats) {
-      for (const uint64_t sample : ready.batch->skipped) {
-        ++stats.skipped_samples;
-        if (stats.skipped.size() < kNamesKept)
-          stats.skipped.emplace_back(parts_.index->sample_name(sample));
-      }
-    });
-  }
+  if (!ready.batch->skipped.empty()) count_skipped(*ready.batch);
   return std::move(ready.batch);
+}
+
+void Engine::count_skipped(const Batch& batch) {
+  if (std::exchange(named_epoch_, batch.epoch) != batch.epoch) names_of_epoch_ = 0;
+  parts_.counts.count([&](EngineStats& stats) {
+    stats.skipped_samples += batch.skipped.size();
+    for (const uint64_t sample : batch.skipped) {
+      if (names_of_epoch_ == kNamesOfAnEpoch || stats.skipped.size() == kNamesOfARun) return;
+      stats.skipped.emplace_back(parts_.index->sample_name(sample));
+      ++names_of_epoch_;
+    }
+  });
 }
 
 void Engine::release() {

@@ -63,13 +63,18 @@ class Engine {
   void handle(Event& event);
   void handle(message::Stop&) { stopping_ = true; }
   void end_tier_job(uint32_t tier, const TierAnswer& answer);
+  void count_skipped(const Batch& batch);
 
   LoopParts parts_;
   PendingReads reads_{parts_};
   PeerExchange peers_{parts_, reads_};
   EngineDriver driver_{parts_, reads_, peers_};
-  bool stopping_ = false;          // the loop's
-  std::optional<uint64_t> taken_;  // the consumer's: the batch next() gave last
+  bool stopping_ = false;  // the loop's
+  // The consumer's: the batch next() gave last, and how many names of skipped samples are of which
+  // epoch.
+  std::optional<uint64_t> taken_;
+  uint64_t named_epoch_ = 0;
+  size_t names_of_epoch_ = 0;
   std::atomic<uint64_t> next_fetch_{kFetches};
   std::thread thread_;
 };

@@ -76,6 +76,16 @@ Result<double> blocking_rate(unsigned threads, Seconds time, const Blocking& req
   return blocking_rate(threads, 2 * time, request);
 }
 
+Result<void> ProbeSteps::begin() {
+  if (!settings_.progress || settings_.progress(begun_++, steps_)) return {};
+  return fail(ErrorKind::cancelled, fmt::format("measuring of {} was cancelled", device_));
+}
+
+std::string whole_path(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(folder, ignored), ignored);
+}
+
 std::string now_in_utc() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }

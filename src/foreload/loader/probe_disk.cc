@@ -133,26 +133,19 @@ uint64_t scratch_bytes(const fs::path& folder) {
 }  // namespace
 
 Result<DeviceProfile> probe_disk(const fs::path& folder, const ProbeSettings& settings) {
-  std::error_code ignored;
-  const fs::path whole = fs::weakly_canonical(fs::absolute(folder, ignored), ignored);
-  const uint64_t steps = 2 + kLevels.size();
-  uint64_t done = 0;
-  const auto go_on = [&]() -> Result<void> {
-    if (!settings.progress || settings.progress(done++, steps)) return {};
-    return fail(ErrorKind::cancelled, fmt::format("measuring of {} was cancelled", whole.native()));
-  };
-  const Seconds share = settings.time / static_cast<double>(steps);
-  DeviceProfile device{
-      .name = "disk " + whole.native(), .kind = DeviceKind::disk, .path = whole.native()};
-  FORELOAD_CHECK(go_on());
+  const std::string whole = whole_path(folder);
+  ProbeSteps steps(settings, whole, 2 + kLevels.size());
+  DeviceProfile device{.name = "disk " + whole, .kind = DeviceKind::disk, .path = whole};
+  FORELOAD_CHECK(steps.begin());
   FORELOAD_TRY(ScratchFile scratch, ScratchFile::create(whole));
-  FORELOAD_TRY(device.write_rate, scratch.fill(scratch_bytes(whole), share));
-  FORELOAD_CHECK(go_on());
-  FORELOAD_TRY(device.latency, latency_of(scratch, share / 4, settings.seed));
+  FORELOAD_TRY(device.write_rate, scratch.fill(scratch_bytes(whole), steps.share()));
+  FORELOAD_CHECK(steps.begin());
+  FORELOAD_TRY(device.latency, latency_of(scratch, steps.share() / 4, settings.seed));
   std::vector<Curve::Point> points;
   for (const unsigned level : kLevels) {
-    FORELOAD_CHECK(go_on());
-    FORELOAD_TRY(const double rate, level_rate(scratch, level, share, settings.seed + level));
+    FORELOAD_CHECK(steps.begin());
+    FORELOAD_TRY(const double rate,
+                 level_rate(scratch, level, steps.share(), settings.seed + level));
     points.push_back({static_cast<double>(level), rate});
   }
   FORELOAD_TRY(device.curve, Curve::create(std::move(points)));

@@ -9,10 +9,12 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 
 #include "foreload/base/result.h"
+#include "foreload/loader/probe.h"
 
 namespace foreload::probing {
 
@@ -42,6 +44,25 @@ using Blocking = std::function<Result<uint64_t>(unsigned thread, uint64_t number
 // The first fifth of it is not counted. Where nothing was done in that time it takes longer.
 // REQUIRES: time is above 0, and requests bring something.
 Result<double> blocking_rate(unsigned threads, Seconds time, const Blocking& request);
+
+// The steps of a probe: the time is shared equally among them, and each is told before it begins.
+class ProbeSteps {
+ public:
+  ProbeSteps(const ProbeSettings& settings, const std::string& device, uint64_t steps)
+      : settings_(settings), device_(device), steps_(steps) {}
+  Seconds share() const { return settings_.time / static_cast<double>(steps_); }
+  // Fails with `cancelled` if nobody wants another one.
+  Result<void> begin();
+
+ private:
+  const ProbeSettings& settings_;
+  const std::string& device_;
+  const uint64_t steps_;
+  uint64_t begun_ = 0;
+};
+
+// The folder's own name: absolute, without links.
+std::string whole_path(const std::filesystem::path& folder);
 
 // "2026-08-11T14:20:00Z"
 std::string now_in_utc();

@@ -169,26 +169,17 @@ Result<DeviceProfile> probe_source(const fs::path& dataset, const ProbeSettings&
   SourceProbe probe(index, std::move(shuffled));
   FORELOAD_CHECK(probe.open(*opened.store));
 
-  std::error_code ignored;
-  const fs::path whole =
-      fs::weakly_canonical(fs::absolute(opened.store->where(), ignored), ignored);
-  const uint64_t steps = 1 + kLevels.size();
-  uint64_t done = 0;
-  const auto go_on = [&]() -> Result<void> {
-    if (!settings.progress || settings.progress(done++, steps)) return {};
-    return fail(ErrorKind::cancelled, fmt::format("measuring of {} was cancelled", whole.native()));
-  };
-  const Seconds share = settings.time / static_cast<double>(steps);
-  DeviceProfile device{
-      .name = "source " + whole.native(), .kind = DeviceKind::source, .path = whole.native()};
-  FORELOAD_CHECK(go_on());
-  FORELOAD_TRY(device.latency, probe.latency(share / 4));
+  const std::string whole = whole_path(opened.store->where());
+  ProbeSteps steps(settings, whole, 1 + kLevels.size());
+  DeviceProfile device{.name = "source " + whole, .kind = DeviceKind::source, .path = whole};
+  FORELOAD_CHECK(steps.begin());
+  FORELOAD_TRY(device.latency, probe.latency(steps.share() / 4));
   std::vector<Curve::Point> points;
   const uint64_t bytes_before = probe.bytes();
   const double cpu_before = cpu_seconds();
   for (const unsigned level : kLevels) {
-    FORELOAD_CHECK(go_on());
-    FORELOAD_TRY(const double rate, probe.rate(level, share));
+    FORELOAD_CHECK(steps.begin());
+    FORELOAD_TRY(const double rate, probe.rate(level, steps.share()));
     points.push_back({static_cast<double>(level), rate});
   }
   device.cpu_rate = static_cast<double>(probe.bytes() - bytes_before) /

@@ -10,6 +10,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Names of samples need not be UTF-8.
+std::string as_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 double milliseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
@@ -105,7 +110,7 @@ std::string to_json(const EpochStats& epoch, const std::string& digest) {
     json["counters"][std::string(counters()[i].name)] = epoch.counted[i];
   if (!digest.empty()) json["digest"] = digest;
   json["verdict"] = Json::parse(to_json(judge(epoch.figures)));
-  return json.dump();
+  return as_line(json);
 }
 
 std::string to_json(const LoaderStats& stats) {
@@ -135,7 +140,7 @@ std::string to_json(const LoaderStats& stats) {
   visit_counters(stats.engine, [&json](const Counter& counter, uint64_t value) {
     json[std::string(counter.name)] = value;
   });
-  return json.dump();
+  return as_line(json);
 }
 
 }  // namespace foreload

@@ -2,6 +2,7 @@
 #include "foreload/metrics/run_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,17 +45,26 @@ Result<RunFile> RunFile::create(const std::filesystem::path& file, std::string_v
   Json line{{"foreload_run", kRunFileVersion}};
   line.update(given);
   line["foreload_run"] = kRunFileVersion;
-  Descriptor descriptor(
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  Descriptor descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!descriptor) return tl::unexpected(cannot_write(file, errno));
+  // Held until the run ends. File systems without locks have none; then nobody is stopped.
+  if (::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot write run file {}: another run is writing it; close its "
+                            "loader, or give each run a file of its own",
+                            file.native()));
+  }
+  // EINVAL: a pipe or terminal, which has nothing to cut off.
+  if (::ftruncate(descriptor.get(), 0) != 0 && errno != EINVAL)
+    return tl::unexpected(cannot_write(file, errno));
   RunFile run(std::move(descriptor), file);
-  FORELOAD_CHECK(run.write_line(line.dump(), true));
+  FORELOAD_CHECK(run.write_line(line.dump(-1, ' ', false, Json::error_handler_t::replace), true));
   return run;
 }
 
 Result<void> RunFile::append(std::string_view object, bool sync) {
   FORELOAD_TRY(const Json line, parse_object(file_, object));
-  return write_line(line.dump(), sync);
+  return write_line(line.dump(-1, ' ', false, Json::error_handler_t::replace), sync);
 }
 
 Result<void> RunFile::write_line(std::string line, bool sync) {

@@ -351,12 +351,13 @@ Result<void> RunRecord::end_epoch(std::string_view epoch, std::string_view stats
   };
   // As the loop saw it, whoever made the batches.
   line["epoch"] = epoch_;
-  line["seconds"] = took;
+  if (!line.contains("seconds")) line["seconds"] = took;
   line["batches"] = received_;
   line["samples"] = counters.samples - at_begin_->samples;
   line["bytes"] = counters.bytes - at_begin_->bytes;
-  line["wait_fraction"] =
-      took > 0 ? std::min(1.0, std::chrono::duration<double>(waits_.sum()).count() / took) : 0;
+  if (!line.contains("wait_fraction"))
+    line["wait_fraction"] =
+        took > 0 ? std::min(1.0, std::chrono::duration<double>(waits_.sum()).count() / took) : 0;
   line["batch_wait_ms"] = {{"p50", milliseconds(waits_.quantile(0.5))},
                            {"p99", milliseconds(waits_.quantile(0.99))},
                            {"max", milliseconds(waits_.largest())}};

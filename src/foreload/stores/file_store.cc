@@ -104,6 +104,12 @@ Result<std::optional<std::string>> FileStore::first_bytes(size_t most) const {
   std::error_code ignored;
   const auto type = fs::status(root_, ignored).type();
   if (type == fs::file_type::not_found || type == fs::file_type::directory) return std::nullopt;
+  if (type != fs::file_type::regular && type != fs::file_type::none &&
+      type != fs::file_type::unknown) {
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot read {} as a data set: it is a {}; give a folder or a file",
+                            where(), type == fs::file_type::fifo ? "named pipe" : "device"));
+  }
   std::string start;
   if (const int error = read_file(root_, start, most))
     return fail(ErrorKind::unreadable, fmt::format("cannot read data set {}: {}; check the path",

@@ -525,7 +525,7 @@ class HttpStore final : public Store {
   Result<void> remove(std::string_view name) const override;
 
  private:
-  // Scheme and host in lower case, no '/' at the end.
+  // REQUIRES: there is a host. Scheme and host in lower case, no '/' at the end.
   static std::string base_of(std::string_view uri) {
     const size_t host = std::min(uri.find('/', uri.find("://") + 3), uri.size());
     std::string base = lower_case(uri.substr(0, host)) + std::string(uri.substr(host));
@@ -670,6 +670,13 @@ Result<void> HttpStore::remove(std::string_view name) const {
 }  // namespace
 
 Result<std::unique_ptr<Store>> open_http_store(const std::string& uri) {
+  const size_t host = uri.find("://") + 3;
+  if (host == uri.size() || uri[host] == '/') {
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot read {} as a data set: it names no host; give an address like "
+                            "http://host/folder/",
+                            uri));
+  }
   const auto library = curl::library();
   if (!library)
     return fail(library.error().kind,

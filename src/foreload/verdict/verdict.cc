@@ -15,9 +15,10 @@ namespace {
 constexpr double kAsBusy = 0.95;
 
 // From the loop back to the source: a stage that is as busy as one before it is what limits,
-// because earlier ones may work ahead.
-constexpr std::array kFromTheLoop{Limit::transform, Limit::decode, Limit::disk, Limit::network,
-                                  Limit::source};
+// because earlier ones may work ahead. Other ranks come last: who asks them often waits for what
+// they themselves read from the source.
+constexpr std::array kFromTheLoop{Limit::transform, Limit::decode, Limit::disk, Limit::source,
+                                  Limit::network};
 
 double share(double part, double whole) {
   return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
