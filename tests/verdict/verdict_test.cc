@@ -200,7 +200,7 @@ TEST(Verdict, GainsBelowFivePercentAreNotNamed) {
   EXPECT_EQ(judge(figures).limit, Limit::source);
   EXPECT_FALSE(judge(figures).helps.empty());
   figures.seconds = stage(figures, Limit::source).busy_seconds = 19.89;
-  EXPECT_EQ(judge(figures).limit, Limit::network);
+  EXPECT_EQ(judge(figures).limit, Limit::source);
   EXPECT_TRUE(judge(figures).helps.empty());
 }
 

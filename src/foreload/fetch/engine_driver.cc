@@ -2,6 +2,7 @@
 #include "foreload/fetch/engine_driver.h"
 
 #include <atomic>
+#include <cassert>
 #include <map>
 #include <utility>
 
@@ -193,6 +194,7 @@ void EngineDriver::carry(action::LoseTier& a) {
 }
 
 void EngineDriver::carry(action::Deliver& a) {
+  assert(parts_.batches.find(a.batch) != nullptr);
   OpenBatch open = parts_.batches.close(a.batch);
   if (is_fetch(a.batch)) {
     std::map<uint32_t, Error> errors = open.errors;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/fetch/open_batches.h"
 
-#include <cassert>
 #include <cstring>
 #include <utility>
 
@@ -80,8 +79,7 @@ bool OpenBatches::copy(BatchPlace from, BatchPlace to) {
 
 OpenBatch OpenBatches::close(uint64_t batch) {
   auto found = open_.extract(batch);
-  assert(found);
-  return std::move(found.mapped());
+  return found ? std::move(found.mapped()) : OpenBatch{};
 }
 
 Batch OpenBatches::finish(OpenBatch open) const {

@@ -72,7 +72,7 @@ class OpenBatches {
   void taint(BatchPlace place);
   // False if there is no memory.
   bool copy(BatchPlace from, BatchPlace to);
-  // REQUIRES: it is open.
+  // Empty if it is closed: a seek closes what was delivered, too.
   OpenBatch close(uint64_t batch);
   Batch finish(OpenBatch open) const;
 
