@@ -358,7 +358,8 @@ def torchvision_s_ImageFolder_with_images_of_different_sizes(make):
 @topic.refused(
     ValueError,
     "Subset has no samples",
-    "A folder without samples, or a Subset of none of its files, is refused when the loader is made.",
+    "A folder without samples, or a Subset of none of its files, is refused when the loader is "
+    "made.",
     "torch's loader gives nothing",
 )
 def a_Subset_of_no_files(make):
