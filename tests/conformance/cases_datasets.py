@@ -357,6 +357,27 @@ def torchvision_s_ImageFolder_with_images_of_different_sizes(make):
 
 @topic.refused(
     ValueError,
+    "Subset has no samples",
+    "A folder without samples, or a Subset of none of its files, is refused when the loader is "
+    "made.",
+    "torch's loader gives nothing",
+)
+def a_Subset_of_no_files(make):
+    make.kind(Subset(images(), []), 2)
+
+
+@topic.refused(
+    IndexError,
+    "indices of this data set go from 0 to",
+    "Negative indices of a sampler are an error for files that foreload reads.",
+    "torchvision's ImageFolder counts from the end",
+)
+def a_sampler_of_files_with_negative_indices(make):
+    next(iter(make.kind(images(), 2, sampler=[0, -1])))
+
+
+@topic.refused(
+    ValueError,
     "worker_init_fn is refused",
     "`worker_init_fn` and `multiprocessing_context` are refused for data that foreload reads "
     "itself: threads do that.",

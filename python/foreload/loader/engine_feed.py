@@ -32,8 +32,9 @@ class EngineFeed:
         if self._at is not None and start == 0:
             before, _, received = self._at
             done = received > 0 and received == self._core.batches_in(before)
-            if before + 1 == epoch and done and self._core.next(None) is None:
-                self._at = (epoch, 0, 0)  # the loop left after the last batch, before StopIteration
+            if before + 1 == epoch and done:  # the loop left before StopIteration
+                self._at = None  # if this is interrupted
+                self._at = (epoch, 0, 0) if self._core.next(None) is None else None
         self._seek(epoch, start)
 
     def begin_list(self, epoch: int, start: int, lists: Lists) -> None:
@@ -43,6 +44,7 @@ class EngineFeed:
 
     def _seek(self, epoch: int, start: int) -> None:
         if self._at != (epoch, start, 0):
+            self._at = None
             self._core.seek(epoch, start)
             self._at = (epoch, start, 0)
 

@@ -9,11 +9,13 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from foreload._interrupts import Undisturbed
 from foreload._lost import LostError
 from foreload.data.bad_samples import Skipped, substitutes
 from foreload.python_transforms.makers import Made, Makers
@@ -54,9 +56,10 @@ class Pipeline:
 
     def restart(self) -> None:
         """Forget what is on its way; another iteration begins."""
-        self._forget()
-        self._drained = False
-        self._makers.restart()
+        with Undisturbed():
+            self._forget()
+            self._drained = False
+            self._makers.restart()
 
     def _forget(self) -> None:
         for _, work in self._window:
@@ -91,31 +94,43 @@ class Pipeline:
             raise work
         made: list[Any] = []
         bad: dict[int, BadSampleError] = {}
-        for place, (_, future) in enumerate(work):
-            self._wait(future, until)
-            try:
-                sample, took, cpu = self._makers.take(future)
-            except BadSampleError as error:
-                if not self._skip:
-                    raise
-                bad[place] = error
-                made.append(None)
-                continue
-            self.seconds += took
-            self.cpu_seconds += cpu
-            made.append(sample)
+        while len(made) < len(work):
+            self._wait(work[len(made)][1], until)
+            with Undisturbed():  # a future whose lock is not released holds up who makes samples
+                done = [*takewhile(Future.done, (future for _, future in work[len(made) :]))]
+                outcomes = [self._outcome(future) for future in done]
+            for outcome in outcomes:
+                if isinstance(outcome, BadSampleError) and self._skip:
+                    bad[len(made)] = outcome
+                    made.append(None)
+                    continue
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                sample, took, cpu = outcome
+                self.seconds += took
+                self.cpu_seconds += cpu
+                made.append(sample)
         return self._substituted(made, batch.indices, bad, work)
+
+    def _outcome(self, future: Future[Made]) -> Made | BaseException:
+        try:
+            return self._makers.take(future)
+        except BaseException as error:
+            return error
 
     def _wait(self, future: Future[Made], until: float | None) -> None:
         """Until the sample is made."""
-        while not future.done():
+        while True:
+            left = _GLANCE if until is None else until - time.monotonic()
+            with Undisturbed():
+                with contextlib.suppress(TimeoutError, CancelledError):
+                    future.exception(max(0.0, min(left, _GLANCE)))
+                if future.done():
+                    return
             if self._closed:
                 raise LostError("the loader is closed")
-            left = _GLANCE if until is None else until - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            with contextlib.suppress(TimeoutError, CancelledError):
-                future.exception(min(left, _GLANCE))
 
     def _fill(
         self,
@@ -139,8 +154,10 @@ class Pipeline:
             if batch is None:
                 self._drained = True
             else:
-                work = [(task, self._makers.submit(task)) for task in tasks(batch)]
-                self._window.append((batch, work))
+                wanted = tasks(batch)
+                with Undisturbed():
+                    work = [(task, self._makers.submit(task)) for task in wanted]
+                    self._window.append((batch, work))
 
     def _substituted(
         self,
@@ -171,5 +188,6 @@ class Pipeline:
 
     def close(self) -> None:
         """Let the makers end."""
-        self._forget()
-        self._makers.close()
+        with Undisturbed():
+            self._forget()
+            self._makers.close()

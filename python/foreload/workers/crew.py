@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from foreload import _core
+from foreload._interrupts import Undisturbed
 from foreload._lost import LostError
 from foreload.workers.process import (
     END,
@@ -127,7 +128,8 @@ class Crew:
     def ask(self, body: bytes, worker: int = 0) -> int:
         """Begin a task; `worker` counts if they are apart. Its number is the ticket."""
         if not self._started and self._broken is None:
-            self._start()
+            with Undisturbed():  # half of the processes would be of no use
+                self._start()
         number, self._next = self._next, self._next + 1
         self._expected[number] = None
         if self._broken is None:
@@ -266,7 +268,9 @@ class Crew:
     def _send(self) -> None:
         """Send as many tasks as the channels take now."""
         left = []
-        for tasks, message, file in self._backlog:
+        # After an interrupt nobody waits for these: the loop asks anew.
+        backlog, self._backlog = self._backlog, []
+        for tasks, message, file in backlog:
             files = [] if file is None else [file]
             try:
                 socket.send_fds(tasks, [message], files, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
@@ -286,8 +290,14 @@ class Crew:
         """Take in what has come, or wait so long for something."""
         if self._broken is not None:
             return
+        events = self._waiting.poll(math.ceil(seconds * 1e3))
+        if events:
+            with Undisturbed():  # what has come would be lost
+                self._take_in(events)
+
+    def _take_in(self, events: list[tuple[int, int]]) -> None:
         ended = []
-        for file, _ in self._waiting.poll(math.ceil(seconds * 1e3)):
+        for file, _ in events:
             worker = self._by_file.get(file)
             if worker is None:
                 self._send()
