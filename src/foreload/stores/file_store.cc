@@ -27,14 +27,25 @@ namespace fs = std::filesystem;
 
 // Descriptors that reads leave to everything else in the process, where the limit is not tiny.
 constexpr rlim_t kReserve = 64;
-constexpr unsigned kMostInFlight = 4096;
+constexpr rlim_t kMostInFlight = 4096;
+constexpr rlim_t kMostOpenFolders = 1024;
 
-unsigned allowed_in_flight(unsigned wanted) {
-  rlim_t allowed = kMostInFlight;
+// Descriptors that reading may take.
+rlim_t allowed_descriptors() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    allowed = std::min(allowed, limit.rlim_cur - std::min(limit.rlim_cur / 2, kReserve));
-  }
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return kMostInFlight + kMostOpenFolders;
+  return limit.rlim_cur - std::min(limit.rlim_cur / 2, kReserve);
+}
+
+// At most a quarter of them are for folders.
+size_t allowed_folders(const SourceSettings& settings, bool local) {
+  const rlim_t wanted = settings.open_folders.value_or(local ? 0 : kMostOpenFolders);
+  return std::min({wanted, kMostOpenFolders, allowed_descriptors() / 4});
+}
+
+unsigned allowed_in_flight(unsigned wanted, size_t folders) {
+  const rlim_t allowed = std::min(kMostInFlight, allowed_descriptors() - folders);
   return static_cast<unsigned>(std::clamp<rlim_t>(wanted, 1, std::max<rlim_t>(allowed, 1)));
 }
 
@@ -82,10 +93,13 @@ Result<std::unique_ptr<Source>> FileStore::open(SourceSettings settings,
     return fail(ErrorKind::unreadable, fmt::format("cannot read from folder {}: {}; check the path",
                                                    name, std::generic_category().message(errno)));
   }
+  const bool local = is_local(root.get());
+  const size_t folders = allowed_folders(settings, local);
   const auto files = std::make_shared<const FolderFiles>(FolderFiles{
       std::move(root), name, std::move(settings.objects), std::move(settings.operations),
-      settings.drop_page_cache, allowed_in_flight(settings.most_in_flight),
-      kOpenFlags | (settings.waits_for_pipes ? 0 : O_NONBLOCK)});
+      settings.drop_page_cache, allowed_in_flight(settings.most_in_flight, folders),
+      kOpenFlags | (settings.waits_for_pipes ? 0 : O_NONBLOCK), local,
+      std::make_shared<OpenFolders>(folders)});
   if (settings.engine != IoEngine::threads) {
     Result<std::unique_ptr<Source>> source = start_uring_engine(files, answered);
     if (source || settings.engine == IoEngine::io_uring) return source;

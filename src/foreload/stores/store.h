@@ -56,6 +56,9 @@ struct SourceSettings {
   std::shared_ptr<const ObjectCatalog> objects;  // names are relative to the store
   IoEngine engine = IoEngine::automatic;
   unsigned most_in_flight = 256;  // objects open at once; lowered to what the system allows
+  // Folders that stay open so that paths need not be looked up for each file; lowered to what the
+  // system allows. Not given: none on local file systems, where that costs nothing.
+  std::optional<unsigned> open_folders;
   // Tells the system not to keep what was read in its page cache, for data that foreload caches.
   bool drop_page_cache = false;
   std::shared_ptr<Operations> operations;  // counted here; may be null
