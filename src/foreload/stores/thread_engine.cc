@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned kMostThreads = 64;
+constexpr unsigned kMostThreads = 256;
 constexpr std::chrono::milliseconds kThreadPause{20};  // after the system refused a thread
 
 // Everything a thread touches. Each thread shares in it, so a stuck one outlives the source safely.
