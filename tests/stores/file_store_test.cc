@@ -591,6 +591,71 @@ INSTANTIATE_TEST_SUITE_P(Engines, FolderTest, kEngines, kEngineName);
 INSTANTIATE_TEST_SUITE_P(Engines, ByFolderTest, kEngines, kEngineName);
 INSTANTIATE_TEST_SUITE_P(Engines, FolderDeathTest, kEngines, kEngineName);
 
+Error unreadable(size_t object, const std::string& why) {
+  return {ErrorKind::unreadable, std::to_string(object) + ": " + why};
+}
+
+TEST(ListedByFolder, FilesAreAskedAboutRelativeToTheirFolders) {
+  const TestFolder folder;
+  StoreCall call;
+  call.open_folders = 2;
+  call.operations = std::make_shared<Operations>();
+  std::vector<StoredObject> objects{{"beside"}};
+  for (size_t i = 0; i < 30; ++i)
+    objects.push_back({"f" + std::to_string(i % 5) + "/in/" + std::to_string(i)});
+  for (size_t i = 0; i < objects.size(); ++i) folder.write(objects[i].name, std::string(i, 'x'));
+  const FileStore store(folder.path());
+  ASSERT_TRUE(store.stat(objects, call, unreadable));
+  std::vector<StoredObject> by_path = objects;
+  for (StoredObject& object : by_path) object = {object.name};
+  ASSERT_TRUE(store.stat(by_path, {}, unreadable));
+  for (size_t i = 0; i < objects.size(); ++i) {
+    EXPECT_EQ(objects[i].size, i);
+    EXPECT_EQ(objects[i].version, by_path[i].version);
+  }
+  EXPECT_EQ(call.operations->totals(Operation::stat).count, objects.size());
+}
+
+TEST(ListedByFolder, WhatCannotBeAskedAboutSaysWhy) {
+  const TestFolder folder;
+  StoreCall call;
+  call.open_folders = 2;
+  folder.write("in/file", "x");
+  fs::create_symlink("nowhere", folder.path() / "in/link");
+  const FileStore store(folder.path());
+  std::vector<StoredObject> objects{{"in/file"}, {"in/link"}};
+  ASSERT_TRUE(store.stat(objects, call, unreadable));
+  EXPECT_EQ(objects[1].version, kLinkToNothing);
+  objects = {{"in/file"}, {"in/none"}};
+  auto done = store.stat(objects, call, unreadable);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "1: No such file or directory");
+  objects = {{"in/"}};
+  done = store.stat(objects, call, unreadable);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "0: it is a folder");
+}
+
+// Where the system gives no types, listing asks for them, and for sizes in the same request.
+TEST(ListedByFolder, LinksAreAskedAboutOnce) {
+  const TestFolder folder;
+  folder.write("in/file", "123");
+  fs::create_symlink("file", folder.path() / "in/link");
+  StoreCall call;
+  call.open_folders = 2;
+  call.operations = std::make_shared<Operations>();
+  const FileStore store(folder.path());
+  auto folders = store.list("", call);
+  ASSERT_TRUE(folders);
+  ASSERT_EQ(folders->size(), 2);
+  std::vector<StoredObject>& files = folders->back().objects;
+  ASSERT_TRUE(store.stat(files, call, unreadable));
+  ASSERT_EQ(files.size(), 2);
+  EXPECT_EQ(files[0].version, files[1].version);
+  EXPECT_EQ(files[1].size, 3);
+  EXPECT_EQ(call.operations->totals(Operation::stat).count, 2);
+}
+
 TEST(OpenFolder, RootMustBeAFolder) {
   const TestFolder folder;
   folder.write("file", "x");

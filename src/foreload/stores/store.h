@@ -44,6 +44,7 @@ struct StoreCall {
   unsigned threads = 16;
   Progress progress;                       // objects stat'ed, objects in all
   std::shared_ptr<Operations> operations;  // folders listed and objects stat'ed; may be null
+  std::optional<unsigned> open_folders;    // as in SourceSettings
 };
 
 enum class IoEngine : uint8_t {
@@ -98,9 +99,10 @@ class Store {
   // progress says so.
   virtual Result<std::vector<StoredFolder>> list(std::string_view folder,
                                                  const StoreCall& call) const = 0;
-  // Fills in sizes and versions. What is there and cannot be read, as a link to nothing or a pipe,
-  // has no bytes and a version that says so (file_store.h). Fails with what `refuse` makes of the
-  // first object that cannot be asked about and of the reason, and with `cancelled`.
+  // Fills in sizes and versions where there is no version yet. What is there and cannot be read, as
+  // a link to nothing or a pipe, has no bytes and a version that says so (file_store.h). Fails with
+  // what `refuse` makes of the first object that cannot be asked about and of the reason, and with
+  // `cancelled`.
   using Refuse = std::function<Error(size_t object, const std::string& why)>;
   virtual Result<void> stat(std::span<StoredObject> objects, const StoreCall& call,
                             const Refuse& refuse) const = 0;
