@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """File systems that others wrote, each serving a folder over loopback at a temporary mount point.
 
-Each is a context manager that yields the folder to read. Everything that it starts ends with it, and
-nothing listens on anything but 127.0.0.1. Needs root, for mounting and for GlusterFS.
+Each is a context manager that yields the folder to read. Everything that it starts ends with it,
+and nothing listens on anything but 127.0.0.1. Needs root, for mounting and for GlusterFS.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def answers(port: int) -> bool:
 
 
 def call(*command: object) -> None:
-    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL, timeout=120)
+    subprocess.run(
+        [str(word) for word in command], check=True, stdout=subprocess.DEVNULL, timeout=120
+    )
 
 
 @contextmanager

@@ -23,12 +23,12 @@ import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "engine")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
 
 import mounts
 from data import Recipe, make
 
+ROOT = Path(__file__).resolve().parents[2]
 POOLS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -77,13 +77,16 @@ class Contest:
 
     def foreload_seconds(self, engine: str) -> float:
         command = [self.foreload, "read", self.folder, "--index", self.index, "--io", engine]
-        command += ["--epochs", "1", "--batch-size", "32", "--no-digest", "--profile", "none", "--json"]
+        command += ["--epochs", "1", "--batch-size", "32", "--no-digest", "--profile", "none"]
+        command += ["--json"]
         drop_caches()
         out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
         return float(json.loads(out.stdout)["epochs"][0]["seconds"])
 
 
-def medians(contest: Contest, rounds: int, pools: list[int], engines: list[str]) -> dict[str, float]:
+def medians(
+    contest: Contest, rounds: int, pools: list[int], engines: list[str]
+) -> dict[str, float]:
     taken: dict[str, list[float]] = {}
     slow: set[int] = set()  # pools that need not run again
     for _ in range(rounds):
@@ -93,8 +96,8 @@ def medians(contest: Contest, rounds: int, pools: list[int], engines: list[str])
             taken.setdefault(f"pool {threads}", []).append(contest.pool_seconds(threads))
         for engine in engines:
             taken.setdefault(f"foreload {engine}", []).append(contest.foreload_seconds(engine))
-        best = min(times[0] for times in taken.values())
-        slow = {n for n in pools if taken[f"pool {n}"][0] > 1.3 * best}
+        best = min(min(times) for times in taken.values())
+        slow = {n for n in pools if min(taken[f"pool {n}"]) > 1.4 * best}
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
@@ -111,7 +114,7 @@ def report(name: str, times: dict[str, float], size: int) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--programs", type=Path, default=HERE.parents[1] / "build/release")
+    parser.add_argument("--programs", type=Path, default=ROOT / "build/release")
     parser.add_argument("--only", help="names of file systems that contain this")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--files", type=int, default=1500)

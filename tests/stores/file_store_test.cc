@@ -636,6 +636,28 @@ TEST(ListedByFolder, WhatCannotBeAskedAboutSaysWhy) {
   EXPECT_EQ(done.error().message, "0: it is a folder");
 }
 
+// They are asked about in another order.
+TEST(ListedByFolder, TheFirstThatCannotBeAskedAboutIsNamed) {
+  const TestFolder folder;
+  StoreCall call;
+  call.open_folders = 2;
+  size_t most_done = 0;
+  call.progress = [&most_done](size_t done, size_t) { return most_done = done, true; };
+  std::vector<StoredObject> objects;
+  for (size_t i = 0; i < 500; ++i) {
+    objects.push_back({"f" + std::to_string(i / 50) + "/" + std::to_string(i)});
+    if (i != 77 && i != 430 && i != 499) folder.write(objects.back().name, "x");
+  }
+  const FileStore store(folder.path());
+  const auto done = store.stat(objects, call, unreadable);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "77: No such file or directory");
+  for (const size_t i : {77, 430, 499}) folder.write(objects[i].name, "x");
+  ASSERT_TRUE(store.stat(objects, call, unreadable));
+  EXPECT_EQ(most_done, 500);
+  for (const StoredObject& object : objects) EXPECT_EQ(object.size, 1);
+}
+
 // Where the system gives no types, listing asks for them, and for sizes in the same request.
 TEST(ListedByFolder, LinksAreAskedAboutOnce) {
   const TestFolder folder;

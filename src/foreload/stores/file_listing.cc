@@ -72,12 +72,26 @@ void note_status(int error, const struct statx& status, StoredObject& file) {
   }
 }
 
+// The k-th of `count` items where each follows one that is far from it.
+class FarApart {
+ public:
+  explicit FarApart(size_t count) : row_((count + kRows - 1) / kRows) {}
+
+  size_t rounded_up() const { return kRows * row_; }  // k is below; items may be beyond the count
+  size_t item(size_t k) const { return k % kRows * row_ + k / kRows; }
+
+ private:
+  static constexpr size_t kRows = 64;
+  const size_t row_;
+};
+
 // Asks about files below a folder, each relative to its own folder where asking for names costs a
 // request. Any thread may ask.
 class FileQuestions {
  public:
   FileQuestions(int root, const StoreCall& call) : root_(root), call_(call) {}
 
+  bool by_folder() const { return folders_.used(); }
   // 0 or errno.
   int ask(const std::string& name, struct statx& status) {
     const std::string_view folder_name = folder_of(name);
@@ -293,6 +307,18 @@ Result<void> FileStore::stat(std::span<StoredObject> objects, const StoreCall& c
     note_status(error, status, object);
     return std::nullopt;
   };
+  if (questions.by_folder()) {
+    // Most of FUSE looks up one name of a folder after the other, so files of many folders are
+    // asked about at once. What fails ends this, and is found again, the first of all, in their
+    // order.
+    const FarApart order(objects.size());
+    const auto far = [&](size_t k, const std::atomic<bool>& cancelled) -> std::optional<Error> {
+      const size_t i = order.item(k);
+      return i < objects.size() ? item(i, cancelled) : std::nullopt;
+    };
+    Result<void> done = for_all(order.rounded_up(), far, where(), call, objects.size());
+    if (done || done.error().kind == ErrorKind::cancelled) return done;
+  }
   return for_all(objects.size(), item, where(), call, objects.size());
 }
 
