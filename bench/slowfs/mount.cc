@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernel asks and what it costs. The kernel caches no contents (direct_io) and no
-// attributes (attr_timeout 0), so that every read() and stat() of a program arrives here. It does
-// cache that names exist (entry_timeout): a stat() is then one GETATTR and an open() one OPEN, and
-// each costs what its setting says. The LOOKUP that comes before the first use of a name is counted
-// and free. Closing is free.
+// What the kernel asks and what it costs. Unless the settings say otherwise, the kernel caches no
+// contents (direct_io) and no attributes (attr_timeout 0), so that every read() and stat() of a
+// program arrives here. It does cache that names exist (entry_timeout): a stat() is then one
+// GETATTR and an open() one OPEN, and each costs what its setting says. A LOOKUP comes before the
+// first use of a name, or before each use where names are not cached. Closing is free.
 //
 // A read() becomes one READ of up to 1 MiB, the most FUSE allows; a longer one becomes several, one
 // after the other, and each costs its latency.
@@ -35,7 +35,6 @@ namespace {
 constexpr unsigned kLargestRequest = 1 << 20;
 // A request that waits holds a thread, so this is how many a reader can have in flight.
 constexpr unsigned kMostThreads = 1024;
-constexpr double kForever = 365 * 86400.0;  // seconds
 
 struct Mounted {
   Shape& shape;
@@ -100,16 +99,18 @@ void on_init(void*, fuse_conn_info* connection) {
 }
 
 void on_lookup(fuse_req_t request, fuse_ino_t folder_number, const char* name) {
+  const Time arrival = Clock::now();
   Mounted& fs = mounted(request);
   fuse_entry_param entry{};
-  entry.entry_timeout = kForever;
+  entry.entry_timeout = fs.shape.settings()->name_seconds;
   if (folder_number == FUSE_ROOT_ID && std::strcmp(name, kControlFile) == 0) {
     entry.ino = reinterpret_cast<fuse_ino_t>(&fs.control);
     entry.attr = control_attributes();
     fuse_reply_entry(request, &entry);
     return;
   }
-  ++fs.shape.counters().lookups;
+  fs.shape.lookup(arrival);
+  entry.attr_timeout = fs.shape.settings()->attr_seconds;
   const Node& folder = node_of(fs, folder_number);
   if (fstatat(fs.source, Tree::join(folder, name).c_str(), &entry.attr, AT_SYMLINK_NOFOLLOW) != 0) {
     fuse_reply_err(request, errno);
@@ -137,7 +138,7 @@ void on_getattr(fuse_req_t request, fuse_ino_t number, fuse_file_info*) {
   if (error != 0)
     fuse_reply_err(request, error);
   else
-    fuse_reply_attr(request, &attributes, 0);
+    fuse_reply_attr(request, &attributes, fs.shape.settings()->attr_seconds);
 }
 
 // Only the control file can be truncated, which opening it with O_TRUNC asks for.
@@ -182,7 +183,7 @@ void on_open(fuse_req_t request, fuse_ino_t number, fuse_file_info* file) {
     }
   }
   file->fh = reinterpret_cast<uint64_t>(opened.get());
-  file->direct_io = 1;
+  file->direct_io = &node == &fs.control || fs.shape.settings()->page_cache == 0 ? 1 : 0;
   file->noflush = 1;
   if (fuse_reply_open(request, file) == 0) opened.release();
 }
@@ -309,7 +310,7 @@ std::string system_message(std::string_view action, const std::string& path) {
   return fmt::format("cannot {} {}: {}", action, path, std::strerror(errno));
 }
 
-Result<void> run_session(fuse_session* session, const std::string& mount_point) {
+Result<void> run_session(fuse_session* session, const std::string& mount_point, unsigned threads) {
   const auto not_mounted = [&] {
     return fail(ErrorKind::unreadable,
                 fmt::format("cannot mount at {}: see above; it needs /dev/fuse and, unless started "
@@ -322,8 +323,8 @@ Result<void> run_session(fuse_session* session, const std::string& mount_point) 
     return not_mounted();
   }
   fuse_loop_config* config = fuse_loop_cfg_create();
-  fuse_loop_cfg_set_max_threads(config, kMostThreads);
-  fuse_loop_cfg_set_idle_threads(config, kMostThreads);
+  fuse_loop_cfg_set_max_threads(config, threads);
+  fuse_loop_cfg_set_idle_threads(config, threads);
   const int ended = fuse_session_loop_mt(session, config);  // negative: -errno
   fuse_loop_cfg_destroy(config);
   fuse_session_unmount(session);
@@ -352,7 +353,8 @@ Result<void> serve(const std::string& source, const std::string& mount_point, Sh
   if (session == nullptr) {
     result = fail(ErrorKind::invalid, "cannot start FUSE: see above");
   } else {
-    result = run_session(session, mount_point);
+    result =
+        run_session(session, mount_point, static_cast<unsigned>(shape.settings()->server_threads));
     fuse_session_destroy(session);
   }
   close(fs.source);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/bytes.h"
+#include "foreload/base/random.h"
 
 namespace foreload::slowfs {
 namespace {
@@ -53,6 +54,15 @@ Result<std::vector<Settings::Point>> parse_curve(std::string_view text) {
 }
 
 constexpr double kLongestMs = 3600'000;
+constexpr double kLongestSeconds = 365 * 86400.0;
+constexpr uint64_t kMostServerThreads = 1024;
+
+Result<uint64_t> parse_from_one(std::string_view name, std::string_view text, uint64_t most) {
+  FORELOAD_TRY(const uint64_t value, parse_count(name, text));
+  if (value >= 1 && value <= most) return value;
+  return fail(ErrorKind::invalid,
+              fmt::format("{} is '{}': give a whole number from 1 to {}", name, text, most));
+}
 
 }  // namespace
 
@@ -81,10 +91,13 @@ std::string Settings::json() const {
     points += fmt::format("{}[{}, {}]", points.empty() ? "" : ", ", point.streams, point.bandwidth);
   return fmt::format(
       R"({{"bandwidth": {}, "best-streams": {}, "curve": [{}], "burst-ms": {}, "open-ms": {}, )"
-      R"("read-ms": {}, "stat-ms": {}, "list-ms": {}, "stall-share": {}, "stall-ms": [{}, {}], )"
+      R"("read-ms": {}, "stat-ms": {}, "list-ms": {}, "lookup-ms": {}, )"
+      R"("server-threads": {}, "name-seconds": {}, "attr-seconds": {}, "page-cache": {}, )"
+      R"("stall-share": {}, "stall-ms": [{}, {}], )"
       R"("seed": {}}})",
-      bandwidth, best_streams, points, burst_ms, open_ms, read_ms, stat_ms, list_ms, stall_share,
-      stall_low_ms, stall_high_ms, seed);
+      bandwidth, best_streams, points, burst_ms, open_ms, read_ms, stat_ms, list_ms, lookup_ms,
+      server_threads, name_seconds, attr_seconds, page_cache, stall_share, stall_low_ms,
+      stall_high_ms, seed);
 }
 
 const std::vector<SettingName>& setting_names() {
@@ -98,11 +111,36 @@ const std::vector<SettingName>& setting_names() {
       {"read-ms", "what a read request costs besides its bytes (0)"},
       {"stat-ms", "what reading attributes costs (0)"},
       {"list-ms", "what each request for names of a folder costs (0)"},
+      {"lookup-ms", "what each component of a path costs that the kernel asks for (0)"},
+      {"server-threads", "requests served at once, fixed when mounting (1024)"},
+      {"name-seconds", "how long the kernel may believe that a name exists (a year)"},
+      {"attr-seconds", "how long it may keep attributes (0)"},
+      {"page-cache", "1: it may keep contents while a file is open, and read ahead (0)"},
       {"stall-share", "share of the reads that stall, from 0 to 1 (0)"},
       {"stall-ms", "how long they do, LOW:HIGH"},
       {"seed", "which reads stall (0)"},
   };
   return names;
+}
+
+// Every latency is drawn so that each order of magnitude is as likely as the next.
+Settings draw_settings(uint64_t number) {
+  uint64_t drawn = 0;
+  const auto unit = [&] { return philox(number, drawn++)[0] / 4294967296.0; };
+  const auto between = [&](double low, double high) { return low * std::pow(high / low, unit()); };
+  const auto rounded = [&](double value) { return std::round(value * 100) / 100; };
+  Settings settings;
+  settings.server_threads = static_cast<uint64_t>(std::round(between(4, 64)));
+  settings.bandwidth = static_cast<uint64_t>(between(20, 120)) * 1'000'000;
+  settings.open_ms = rounded(between(0.3, 8));
+  settings.read_ms = rounded(between(0.3, 4));
+  settings.stat_ms = rounded(between(0.1, 1));
+  settings.lookup_ms = rounded(between(0.1, 1));
+  settings.list_ms = rounded(between(0.5, 5));
+  settings.name_seconds = unit() < 0.5 ? 0 : 1;
+  settings.attr_seconds = unit() < 0.5 ? 0 : 1;
+  settings.page_cache = unit() < 0.5 ? 0 : 1;
+  return settings;
 }
 
 Result<void> change(Settings& settings, std::string_view name, std::string_view value) {
@@ -119,6 +157,14 @@ Result<void> change(Settings& settings, std::string_view name, std::string_view 
   if (name == "read-ms") return take(settings.read_ms, parse_number(name, value, kLongestMs));
   if (name == "stat-ms") return take(settings.stat_ms, parse_number(name, value, kLongestMs));
   if (name == "list-ms") return take(settings.list_ms, parse_number(name, value, kLongestMs));
+  if (name == "lookup-ms") return take(settings.lookup_ms, parse_number(name, value, kLongestMs));
+  if (name == "server-threads")
+    return take(settings.server_threads, parse_from_one(name, value, kMostServerThreads));
+  if (name == "name-seconds")
+    return take(settings.name_seconds, parse_number(name, value, kLongestSeconds));
+  if (name == "attr-seconds")
+    return take(settings.attr_seconds, parse_number(name, value, kLongestSeconds));
+  if (name == "page-cache") return take(settings.page_cache, parse_count(name, value));
   if (name == "stall-share") return take(settings.stall_share, parse_number(name, value, 1));
   if (name == "seed") return take(settings.seed, parse_count(name, value));
   if (name == "stall-ms") {

@@ -71,6 +71,12 @@ void Shape::list(Time arrival) {
   sleep_until(arrival + milliseconds(settings()->list_ms));
 }
 
+void Shape::lookup(Time arrival) {
+  ++counters_.lookups;
+  const double cost = settings()->lookup_ms;
+  if (cost > 0) sleep_until(arrival + milliseconds(cost));
+}
+
 void Shape::read(Time arrival, uint64_t bytes) {
   // A client of a network file system knows a file's size and does not ask beyond it; the kernel
   // asks here because nothing is cached, and that must not count against programs that read until

@@ -33,7 +33,7 @@ struct Counters {
   std::atomic<uint64_t> read_bytes{0};
   std::atomic<uint64_t> reads_at_end{0};  // found the end of the file; free and not in `reads`
   std::atomic<uint64_t> stats{0};
-  std::atomic<uint64_t> lookups{0};        // of names the kernel did not know yet; free
+  std::atomic<uint64_t> lookups{0};        // of names the kernel did not know (any more)
   std::atomic<uint64_t> listings{0};       // folders opened to be listed
   std::atomic<uint64_t> list_requests{0};  // requests for names that were answered with some
   std::atomic<uint64_t> stalls{0};
@@ -51,6 +51,7 @@ class Shape {
   void open(Time arrival);
   void stat(Time arrival);
   void list(Time arrival);
+  void lookup(Time arrival);
   // `bytes` is what the read will be answered with; 0: it found the end of the file.
   void read(Time arrival, uint64_t bytes);
 
@@ -61,8 +62,9 @@ class Shape {
   Counters& counters() { return counters_; }
   std::string json() const;
 
- private:
   std::shared_ptr<const Settings> settings() const;
+
+ private:
   // The piece of a read of which `left` bytes are missing that starts at `ready` or later.
   struct Piece {
     uint64_t bytes;

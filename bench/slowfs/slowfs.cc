@@ -10,6 +10,7 @@
 #include <exception>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -49,6 +50,8 @@ int run_program(int argc, char** argv) {
         std::string("--") + setting.name,
         [&given, &setting](const std::string& value) { given[setting.name] = value; },
         setting.help);
+  std::optional<uint64_t> drawn;
+  app.add_option("--draw", drawn, "a number from which all settings are drawn that are not given");
   app.add_option("--stats", stats_file, "where to write the counters at the end, as JSON");
   app.add_flag("--end-with-parent", end_with_parent, "unmount when the starting process ends");
   app.footer(
@@ -62,7 +65,7 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return complain(std::string(error.what()) + " (see slowfs --help)", 2);
   }
-  Settings settings;
+  Settings settings = drawn ? draw_settings(*drawn) : Settings{};
   for (const auto& [name, value] : given) {
     if (const auto done = change(settings, name, value); !done)
       return complain(fmt::format("--{}: {}", name, done.error().message), 2);

@@ -22,7 +22,7 @@ from data import Recipe, make
 from slowfs import CONTROL, SlowFs, find_program, why_not
 
 RECIPE = Recipe("fixed", files=40, classes=4)
-CHEAP = {"open-ms": 0, "read-ms": 0, "stat-ms": 0, "list-ms": 0, "bandwidth": 0}
+CHEAP = {"open-ms": 0, "read-ms": 0, "stat-ms": 0, "list-ms": 0, "lookup-ms": 0, "bandwidth": 0}
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +118,54 @@ def test_names_are_looked_up_once(slow: SlowFs):
     for sample in range(3):
         read_once(slow.path / RECIPE.path(sample))
     assert counted(slow, "opens", "lookups") == [3, 0]
+
+
+def test_names_may_be_looked_up_each_time(tmp_path: Path, slow: SlowFs):
+    folder = tmp_path / "source" / "a" / "b"
+    folder.mkdir(parents=True)
+    (folder / "x").write_bytes(b"x")
+    with SlowFs(tmp_path / "source", slow.program, name_seconds=0) as other:
+        for _ in range(2):
+            read_once(other.path / "a" / "b" / "x")
+        assert counted(other, "opens", "lookups") == [2, 6]
+        other.set(lookup_ms=20)
+        assert seconds_of(lambda: read_once(other.path / "a" / "b" / "x")) >= 3 * 0.02
+
+
+def test_attributes_may_be_kept(source: Path, slow: SlowFs):
+    with SlowFs(source, slow.program, attr_seconds=1000) as other:
+        for _ in range(5):
+            os.stat(other.path / RECIPE.path(0))
+        assert counted(other, "stats") == [0]  # each lookup had brought them
+
+
+def test_contents_may_be_kept_while_a_file_is_open(source: Path, slow: SlowFs):
+    with SlowFs(source, slow.program, page_cache=1) as other:
+        with open(other.path / RECIPE.path(0), "rb", buffering=0) as file:
+            for _ in range(5):
+                file.seek(0)
+                assert file.read() == RECIPE.contents(0)
+        assert counted(other, "read_bytes") == [int(RECIPE.sizes[0])]
+
+
+def test_server_threads_bound_what_is_served_at_once(source: Path, slow: SlowFs):
+    path = RECIPE.path(1)
+    with SlowFs(source, slow.program, server_threads=2) as other:
+        read_once(other.path / path)
+        other.set(read_ms=50)
+        assert seconds_of(lambda: in_parallel(8, lambda _: read_once(other.path / path))) >= 0.2
+        assert counted(other, "most_in_flight")[0] <= 2
+
+
+def test_a_number_draws_a_file_system(source: Path, slow: SlowFs):
+    def settings(**given: object) -> dict[str, object]:
+        with SlowFs(source, slow.program, **given) as other:
+            return other.counters()["settings"]
+
+    drawn = settings(draw=7)
+    assert settings(draw=7) == drawn
+    assert settings(draw=8) != drawn
+    assert settings(draw=7, open_ms=3) == drawn | {"open-ms": 3}
 
 
 def test_nothing_is_cached(slow: SlowFs):

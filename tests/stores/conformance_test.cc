@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "foreload/stores/chosen_source.h"
 #include "foreload/stores/file_store.h"
 #include "foreload/stores/shaped.h"
 
@@ -10,14 +11,39 @@
 namespace foreload {
 namespace {
 
-SourceKind folder_kind(const std::string& name, IoEngine engine) {
-  return {name, [engine](const std::shared_ptr<const TestCatalog>& objects, unsigned most_in_flight,
-                         Source::Answered answered) {
+SourceKind folder_kind(const std::string& name, IoEngine engine,
+                       std::optional<unsigned> open_folders = {}) {
+  return {name, [engine, open_folders](const std::shared_ptr<const TestCatalog>& objects,
+                                       unsigned most_in_flight, Source::Answered answered) {
             auto folder = std::make_shared<TestFolder>();
             for (uint32_t i = 0; i < objects->count(); ++i) folder->add(objects->object(i));
-            auto source =
-                open_test_folder(*folder, engine, objects, most_in_flight, std::move(answered));
+            auto source = open_test_folder(*folder, engine, objects, most_in_flight,
+                                           std::move(answered), open_folders);
             return SourceAtWork{std::move(folder), std::move(source)};
+          }};
+}
+
+// A tenth of a second of reading decides.
+SourceKind chosen_kind() {
+  return {"Chosen", [](const std::shared_ptr<const TestCatalog>& objects, unsigned most_in_flight,
+                       const Source::Answered& answered) {
+            auto folder = std::make_shared<TestFolder>();
+            for (uint32_t i = 0; i < objects->count(); ++i) folder->add(objects->object(i));
+            const auto make = [&](IoEngine engine) -> Candidates::Make {
+              return [&, engine](Source::Answered heard) -> Result<std::unique_ptr<Source>> {
+                auto source =
+                    open_test_folder(*folder, engine, objects, most_in_flight, std::move(heard), 2);
+                if (source) return source;
+                return fail(ErrorKind::invalid, "the system does not have this engine");
+              };
+            };
+            const auto fast_clock = [begin = std::chrono::steady_clock::now()] {
+              return begin + 5 * (std::chrono::steady_clock::now() - begin);
+            };
+            auto source = start_chosen_source(
+                {make(IoEngine::threads), make(IoEngine::io_uring), most_in_flight}, answered,
+                fast_clock);
+            return SourceAtWork{std::move(folder), std::move(*source)};
           }};
 }
 
@@ -88,7 +114,10 @@ SourceKind hanging_shape_kind() {
 INSTANTIATE_TEST_SUITE_P(
     Sources, SourceConformance,
     testing::Values(folder_kind("Uring", IoEngine::io_uring),
-                    folder_kind("Threads", IoEngine::threads), web_kind(), memory_kind(),
+                    folder_kind("Threads", IoEngine::threads),
+                    folder_kind("UringByFolder", IoEngine::io_uring, 2),
+                    folder_kind("ThreadsByFolder", IoEngine::threads, 2), chosen_kind(), web_kind(),
+                    memory_kind(),
                     shaped_kind("ShapedUring", folder_kind("Uring", IoEngine::io_uring)),
                     shaped_kind("ShapedThreads", folder_kind("Threads", IoEngine::threads)),
                     hanging_shape_kind()),

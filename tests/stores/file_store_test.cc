@@ -49,6 +49,7 @@ class FolderTest : public testing::TestWithParam<IoEngine> {
     settings.drop_page_cache = drop_page_cache_;
     settings.operations = operations_;
     settings.waits_for_pipes = waits_for_pipes_;
+    settings.open_folders = open_folders_;
     auto source = FileStore(folder_.path()).open(std::move(settings), answers_.callback());
     if (!source) return false;
     source_ = std::move(*source);
@@ -84,6 +85,7 @@ class FolderTest : public testing::TestWithParam<IoEngine> {
   TestFolder folder_;
   bool drop_page_cache_ = false;
   bool waits_for_pipes_ = false;
+  std::optional<unsigned> open_folders_;
   std::shared_ptr<Operations> operations_ = std::make_shared<Operations>();
   std::unique_ptr<Source> source_;
 };
@@ -408,6 +410,76 @@ TEST_P(FolderTest, AFileThatIsOpenAndWasWrittenToHasChanged) {
   EXPECT_EQ(answers_.of(2).fault, Fault::changed);
 }
 
+class ByFolderTest : public FolderTest {
+ protected:
+  void SetUp() override {
+    open_folders_ = 2;
+    FolderTest::SetUp();
+  }
+  std::string bytes_of(uint64_t id, uint32_t object, size_t length) {
+    const Buffer buffer(length);
+    read(id, {object, 0, length}, buffer);
+    return answers_.of(id).fault == Fault::none ? buffer.text() : answers_.of(id).what;
+  }
+};
+
+TEST_P(ByFolderTest, AFolderIsOpenedOnceForItsFiles) {
+  TestObjects objects;
+  for (size_t i = 0; i < 10; ++i) {
+    objects.push_back({"in/a/folder/" + std::to_string(i), test_bytes(i, 100)});
+    folder_.add(objects.back());
+  }
+  ASSERT_TRUE(open(objects));
+  for (uint32_t i = 0; i < 10; ++i) EXPECT_EQ(bytes_of(i, i, 100), objects[i].bytes);
+  source_.reset();
+  EXPECT_EQ(operations_->totals(Operation::open).count, 11);
+  EXPECT_EQ(operations_->totals(Operation::stat).count, 10);
+}
+
+TEST_P(ByFolderTest, FilesOfMoreFoldersThanStayOpen) {
+  TestObjects objects{{"beside", "x"}};
+  for (size_t i = 0; i < 30; ++i) {
+    objects.push_back({"f" + std::to_string(i % 5) + "/" + std::to_string(i), test_bytes(i, 100)});
+  }
+  for (const TestObject& object : objects) folder_.add(object);
+  ASSERT_TRUE(open(objects));
+  for (uint32_t i = 0; i < objects.size(); ++i)
+    EXPECT_EQ(bytes_of(i, i, objects[i].bytes.size()), objects[i].bytes);
+}
+
+// The descriptor is of the folder that was removed.
+TEST_P(ByFolderTest, AFolderThatWasMadeAnewIsFound) {
+  folder_.write("in/file", "0123456789");
+  ASSERT_TRUE(open({{"in/file", "0123456789"}}));
+  EXPECT_EQ(bytes_of(1, 0, 10), "0123456789");
+  fs::remove_all(folder_.path() / "in");
+  EXPECT_EQ(bytes_of(2, 0, 10), "No such file or directory while opening");
+  folder_.write("in/file", "abcdefghij");
+  EXPECT_EQ(bytes_of(3, 0, 10), "abcdefghij");
+  fs::remove_all(folder_.path() / "in");
+  folder_.write("in/file", "klmnopqrst");
+  EXPECT_EQ(bytes_of(4, 0, 10), "klmnopqrst");
+}
+
+TEST_P(ByFolderTest, AFileThatWasReplacedInAnOpenFolderHasChanged) {
+  folder_.write("in/file", "0123456789");
+  folder_.write("in/other", "x");
+  ASSERT_TRUE(open(
+      {{"in/file", "0123456789", false, false, listed_version("in/file")}, {"in/other", "x"}}));
+  EXPECT_EQ(bytes_of(1, 1, 1), "x");
+  const fs::path file = folder_.path() / "in/file";
+  fs::remove(file);
+  folder_.write("in/file", "abcdefghij");
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
+  EXPECT_EQ(bytes_of(2, 0, 10), kChanged);
+}
+
+TEST_P(ByFolderTest, AFileInPlaceOfAFolder) {
+  folder_.write("in", "x");
+  ASSERT_TRUE(open({{"in/file", "0123456789"}}));
+  EXPECT_EQ(bytes_of(1, 0, 10), "Not a directory while opening");
+}
+
 TEST_P(FolderTest, OperationsAreCounted) {
   folder_.write("file", test_bytes(1, 1000));
   ASSERT_TRUE(open({{"file", std::string(1000, 'x')}, {"gone", "x"}}));
@@ -461,13 +533,16 @@ TEST_P(FolderTest, PageCacheIsLeftAsItWas) {
 // Reads 600 files with few descriptors; returns what went wrong, 0 if nothing.
 int read_with_few_descriptors(IoEngine engine, int left) {
   TestObjects objects;
-  for (size_t i = 0; i < 600; ++i) objects.push_back({std::to_string(i), test_bytes(i, 300)});
+  for (size_t i = 0; i < 600; ++i) {
+    const std::string folder = "f" + std::to_string(i % 40) + "/";
+    objects.push_back({folder + std::to_string(i), test_bytes(i, 300)});
+  }
   const TestFolder folder(objects);
   const rlimit limit{64, 64};
   if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 2;
   Answers answers;
   const auto source = open_test_folder(folder, engine, std::make_shared<TestCatalog>(objects), 256,
-                                       answers.callback());
+                                       answers.callback(), 30);
   if (!source) return engine == IoEngine::io_uring ? 0 : 3;
   std::vector<int> taken;
   if (left > 0) {
@@ -513,7 +588,95 @@ const auto kEngineName = [](const testing::TestParamInfo<IoEngine>& test) {
   return std::string(test.param == IoEngine::io_uring ? "Uring" : "Threads");
 };
 INSTANTIATE_TEST_SUITE_P(Engines, FolderTest, kEngines, kEngineName);
+INSTANTIATE_TEST_SUITE_P(Engines, ByFolderTest, kEngines, kEngineName);
 INSTANTIATE_TEST_SUITE_P(Engines, FolderDeathTest, kEngines, kEngineName);
+
+Error unreadable(size_t object, const std::string& why) {
+  return {ErrorKind::unreadable, std::to_string(object) + ": " + why};
+}
+
+TEST(ListedByFolder, FilesAreAskedAboutRelativeToTheirFolders) {
+  const TestFolder folder;
+  StoreCall call;
+  call.open_folders = 2;
+  call.operations = std::make_shared<Operations>();
+  std::vector<StoredObject> objects{{"beside"}};
+  for (size_t i = 0; i < 30; ++i)
+    objects.push_back({"f" + std::to_string(i % 5) + "/in/" + std::to_string(i)});
+  for (size_t i = 0; i < objects.size(); ++i) folder.write(objects[i].name, std::string(i, 'x'));
+  const FileStore store(folder.path());
+  ASSERT_TRUE(store.stat(objects, call, unreadable));
+  std::vector<StoredObject> by_path = objects;
+  for (StoredObject& object : by_path) object = {object.name};
+  ASSERT_TRUE(store.stat(by_path, {}, unreadable));
+  for (size_t i = 0; i < objects.size(); ++i) {
+    EXPECT_EQ(objects[i].size, i);
+    EXPECT_EQ(objects[i].version, by_path[i].version);
+  }
+  EXPECT_EQ(call.operations->totals(Operation::stat).count, objects.size());
+}
+
+TEST(ListedByFolder, WhatCannotBeAskedAboutSaysWhy) {
+  const TestFolder folder;
+  StoreCall call;
+  call.open_folders = 2;
+  folder.write("in/file", "x");
+  fs::create_symlink("nowhere", folder.path() / "in/link");
+  const FileStore store(folder.path());
+  std::vector<StoredObject> objects{{"in/file"}, {"in/link"}};
+  ASSERT_TRUE(store.stat(objects, call, unreadable));
+  EXPECT_EQ(objects[1].version, kLinkToNothing);
+  objects = {{"in/file"}, {"in/none"}};
+  auto done = store.stat(objects, call, unreadable);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "1: No such file or directory");
+  objects = {{"in/"}};
+  done = store.stat(objects, call, unreadable);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "0: it is a folder");
+}
+
+// They are asked about in another order.
+TEST(ListedByFolder, TheFirstThatCannotBeAskedAboutIsNamed) {
+  const TestFolder folder;
+  StoreCall call;
+  call.open_folders = 2;
+  size_t most_done = 0;
+  call.progress = [&most_done](size_t done, size_t) { return most_done = done, true; };
+  std::vector<StoredObject> objects;
+  for (size_t i = 0; i < 500; ++i) {
+    objects.push_back({"f" + std::to_string(i / 50) + "/" + std::to_string(i)});
+    if (i != 77 && i != 430 && i != 499) folder.write(objects.back().name, "x");
+  }
+  const FileStore store(folder.path());
+  const auto done = store.stat(objects, call, unreadable);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "77: No such file or directory");
+  for (const size_t i : {77, 430, 499}) folder.write(objects[i].name, "x");
+  ASSERT_TRUE(store.stat(objects, call, unreadable));
+  EXPECT_EQ(most_done, 500);
+  for (const StoredObject& object : objects) EXPECT_EQ(object.size, 1);
+}
+
+// Where the system gives no types, listing asks for them, and for sizes in the same request.
+TEST(ListedByFolder, LinksAreAskedAboutOnce) {
+  const TestFolder folder;
+  folder.write("in/file", "123");
+  fs::create_symlink("file", folder.path() / "in/link");
+  StoreCall call;
+  call.open_folders = 2;
+  call.operations = std::make_shared<Operations>();
+  const FileStore store(folder.path());
+  auto folders = store.list("", call);
+  ASSERT_TRUE(folders);
+  ASSERT_EQ(folders->size(), 2);
+  std::vector<StoredObject>& files = folders->back().objects;
+  ASSERT_TRUE(store.stat(files, call, unreadable));
+  ASSERT_EQ(files.size(), 2);
+  EXPECT_EQ(files[0].version, files[1].version);
+  EXPECT_EQ(files[1].size, 3);
+  EXPECT_EQ(call.operations->totals(Operation::stat).count, 2);
+}
 
 TEST(OpenFolder, RootMustBeAFolder) {
   const TestFolder folder;

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -55,13 +56,14 @@ class TestFolder {
 // Null where the system does not have the engine.
 inline std::unique_ptr<Source> open_test_folder(const TestFolder& folder, IoEngine engine,
                                                 std::shared_ptr<const ObjectCatalog> objects,
-                                                unsigned most_in_flight,
-                                                Source::Answered answered) {
+                                                unsigned most_in_flight, Source::Answered answered,
+                                                std::optional<unsigned> open_folders = {}) {
   SourceSettings settings;
   settings.objects = std::move(objects);
   settings.engine = engine;
   settings.most_in_flight = most_in_flight;
   settings.waits_for_pipes = true;
+  settings.open_folders = open_folders;
   auto source = FileStore(folder.path()).open(std::move(settings), std::move(answered));
   if (!source) return nullptr;
   return std::move(*source);

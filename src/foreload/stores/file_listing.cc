@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The side of a file store that finds and measures files. Folders are listed and files are stat'ed
-// in parallel, because on a shared file system both are latency.
+// in parallel, because on a shared file system both are latency. There a file is asked about
+// relative to its folder, which stays open meanwhile: by its path each folder above it would cost a
+// request more.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -57,6 +59,68 @@ int status_of(int folder, const std::string& path, unsigned mask, const StoreCal
   return error;
 }
 
+// Takes over what statx said about a file, or that it is a link that leads nowhere (`error`).
+void note_status(int error, const struct statx& status, StoredObject& file) {
+  file.size = 0;
+  if (error != 0) {
+    file.version = kLinkToNothing;
+  } else if (!S_ISREG(status.stx_mode)) {
+    file.version = kNotAFile;
+  } else {
+    file.size = status.stx_size;
+    file.version = file_version(file.size, status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec);
+  }
+}
+
+// The k-th of `count` items where each follows one that is far from it.
+class FarApart {
+ public:
+  explicit FarApart(size_t count) : row_((count + kRows - 1) / kRows) {}
+
+  size_t rounded_up() const { return kRows * row_; }  // k is below; items may be beyond the count
+  size_t item(size_t k) const { return k % kRows * row_ + k / kRows; }
+
+ private:
+  static constexpr size_t kRows = 64;
+  const size_t row_;
+};
+
+// Asks about files below a folder, each relative to its own folder where asking for names costs a
+// request. Any thread may ask.
+class FileQuestions {
+ public:
+  FileQuestions(int root, const StoreCall& call) : root_(root), call_(call) {}
+
+  bool by_folder() const { return folders_.used(); }
+  // 0 or errno.
+  int ask(const std::string& name, struct statx& status) {
+    const std::string_view folder_name = folder_of(name);
+    if (!folder_name.empty() && !name.ends_with('/') && folders_.used()) {
+      const OpenFolders::Folder folder = open_folder(folder_name);
+      const std::string own_name = name.substr(folder_name.size() + 1);
+      if (folder && status_of(folder->get(), own_name, kMask, call_, status) == 0) return 0;
+    }  // what fails is asked again by its path: another folder may have the name by now
+    return status_of(root_, name, kMask, call_, status);
+  }
+
+ private:
+  static constexpr unsigned kMask = STATX_TYPE | STATX_SIZE | STATX_MTIME;
+  static constexpr unsigned kMostFolders = 64;  // files are asked about folder by folder
+
+  // Null where it cannot be opened; then the path of the file says why.
+  OpenFolders::Folder open_folder(std::string_view name) {
+    const auto now = std::chrono::steady_clock::now();
+    OpenFolders::Folder found = folders_.find(name, now);
+    if (found) return found;
+    Descriptor opened(::openat(root_, std::string(name).c_str(), kFolderFlags));
+    return opened ? folders_.keep(name, std::move(opened), now) : nullptr;
+  }
+
+  const int root_;
+  const StoreCall& call_;
+  OpenFolders folders_{call_.open_folders.value_or(is_local(root_) ? 0 : kMostFolders)};
+};
+
 class Lister {
  public:
   Lister(const std::string& root, const StoreCall& call) : root_(root), call_(call) {}
@@ -64,6 +128,8 @@ class Lister {
   Result<std::vector<StoredFolder>> list(std::string_view folder) {
     root_fd_ = Descriptor(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!root_fd_) return tl::unexpected(cannot_list(root_, errno));
+    FileQuestions questions(root_fd_.get(), call_);
+    asked_ = &questions;
     FORELOAD_CHECK(find_folders(folder));
     std::vector<StoredFolder> found;
     found.reserve(folders_.size());
@@ -82,6 +148,7 @@ class Lister {
   const std::string root_;
   const StoreCall& call_;
   Descriptor root_fd_;
+  FileQuestions* asked_ = nullptr;
   std::deque<Folder> folders_;  // the root first, then level by level; a deque keeps them in place
 };
 
@@ -173,26 +240,28 @@ std::optional<Error> Lister::read_folder(Folder& folder, const std::atomic<bool>
 Result<void> Lister::settle_unsure(size_t first, size_t last) {
   struct Question {
     Folder* folder;
+    StoredObject file;  // with its size and version, if it is one
     std::string* name;
     bool is_folder = false;
   };
   std::vector<Question> questions;
   for (size_t f = first; f < last; ++f) {
-    for (std::string& name : folders_[f].unsure) questions.push_back({&folders_[f], &name});
+    for (std::string& name : folders_[f].unsure)
+      questions.push_back({&folders_[f], {join(folders_[f].path, name)}, &name});
   }
   if (questions.empty()) return {};
   FORELOAD_CHECK(for_all(
       questions.size(),
       [this, &questions](size_t i, const std::atomic<bool>&) -> std::optional<Error> {
         Question& question = questions[i];
-        const std::string path = join(question.folder->path, *question.name);
         struct statx status{};
-        const int error = status_of(root_fd_.get(), path, STATX_TYPE, call_, status);
+        const int error = asked_->ask(question.file.name, status);
         if (error == 0) {
           question.is_folder = S_ISDIR(status.stx_mode);
+          if (!question.is_folder) note_status(0, status, question.file);
         } else if (error != ENOENT && error != ENOTDIR && error != ELOOP) {
-          return cannot_list(join(root_, path), error);
-        }  // otherwise a link to nothing, which is a file that cannot be read
+          return cannot_list(join(root_, question.file.name), error);
+        }  // otherwise a link to nothing, of which stat() finds out more
         return std::nullopt;
       },
       root_, call_));
@@ -201,23 +270,10 @@ Result<void> Lister::settle_unsure(size_t first, size_t last) {
     if (question.is_folder) {
       folder.folders.push_back(std::move(*question.name));
     } else {
-      folder.files.push_back({join(folder.path, *question.name)});
+      folder.files.push_back(std::move(question.file));
     }
   }
   return {};
-}
-
-// Takes over what statx said about a file, or that it is a link that leads nowhere (`error`).
-void note_status(int error, const struct statx& status, StoredObject& file) {
-  file.size = 0;
-  if (error != 0) {
-    file.version = kLinkToNothing;
-  } else if (!S_ISREG(status.stx_mode)) {
-    file.version = kNotAFile;
-  } else {
-    file.size = status.stx_size;
-    file.version = file_version(file.size, status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec);
-  }
 }
 
 // Whether `error` of a stat means that the file is there, and is a link to nothing or to itself.
@@ -238,19 +294,31 @@ Result<std::vector<StoredFolder>> FileStore::list(std::string_view folder,
 Result<void> FileStore::stat(std::span<StoredObject> objects, const StoreCall& call,
                              const Refuse& refuse) const {
   const Descriptor root(::open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  const int folder = root ? 0 : errno;
+  const int no_root = root ? 0 : errno;
+  FileQuestions questions(root.get(), call);
   const auto item = [&](size_t i, const std::atomic<bool>&) -> std::optional<Error> {
     StoredObject& object = objects[i];
+    if (object.version != 0) return std::nullopt;  // known since it was listed
     struct statx status{};
-    const int error = folder != 0 ? folder
-                                  : status_of(root.get(), object.name,
-                                              STATX_TYPE | STATX_SIZE | STATX_MTIME, call, status);
+    const int error = no_root != 0 ? no_root : questions.ask(object.name, status);
     if (error != 0 && !leads_nowhere(root.get(), object.name, error))
       return refuse(i, system_message(error));
     if (error == 0 && S_ISDIR(status.stx_mode)) return refuse(i, "it is a folder");
     note_status(error, status, object);
     return std::nullopt;
   };
+  if (questions.by_folder()) {
+    // Most of FUSE looks up one name of a folder after the other, so files of many folders are
+    // asked about at once. What fails ends this, and is found again, the first of all, in their
+    // order.
+    const FarApart order(objects.size());
+    const auto far = [&](size_t k, const std::atomic<bool>& cancelled) -> std::optional<Error> {
+      const size_t i = order.item(k);
+      return i < objects.size() ? item(i, cancelled) : std::nullopt;
+    };
+    Result<void> done = for_all(order.rounded_up(), far, where(), call, objects.size());
+    if (done || done.error().kind == ErrorKind::cancelled) return done;
+  }
   return for_all(objects.size(), item, where(), call, objects.size());
 }
 

@@ -16,6 +16,7 @@
 #include "foreload/base/files.h"
 #include "foreload/base/new_file.h"
 #include "foreload/base/random.h"
+#include "foreload/stores/chosen_source.h"
 #include "foreload/stores/folder_files.h"
 #include "foreload/stores/thread_engine.h"
 #include "foreload/stores/uring_engine.h"
@@ -27,15 +28,54 @@ namespace fs = std::filesystem;
 
 // Descriptors that reads leave to everything else in the process, where the limit is not tiny.
 constexpr rlim_t kReserve = 64;
-constexpr unsigned kMostInFlight = 4096;
+constexpr rlim_t kMostInFlight = 4096;
+constexpr rlim_t kMostOpenFolders = 1024;
 
-unsigned allowed_in_flight(unsigned wanted) {
-  rlim_t allowed = kMostInFlight;
+// Descriptors that reading may take.
+rlim_t allowed_descriptors() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    allowed = std::min(allowed, limit.rlim_cur - std::min(limit.rlim_cur / 2, kReserve));
-  }
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return kMostInFlight + kMostOpenFolders;
+  return limit.rlim_cur - std::min(limit.rlim_cur / 2, kReserve);
+}
+
+// At most a quarter of them are for folders.
+size_t allowed_folders(const SourceSettings& settings, bool local) {
+  const rlim_t wanted = settings.open_folders.value_or(local ? 0 : kMostOpenFolders);
+  return std::min({wanted, kMostOpenFolders, allowed_descriptors() / 4});
+}
+
+unsigned allowed_in_flight(unsigned wanted, size_t folders) {
+  const rlim_t allowed = std::min(kMostInFlight, allowed_descriptors() - folders);
   return static_cast<unsigned>(std::clamp<rlim_t>(wanted, 1, std::max<rlim_t>(allowed, 1)));
+}
+
+// While both engines are tried, twice as many files may be open.
+bool both_may_read(const FolderFiles& files) {
+  return 2 * rlim_t{files.most_in_flight} <= allowed_descriptors();
+}
+
+Result<std::unique_ptr<Source>> start_engine(IoEngine engine,
+                                             const std::shared_ptr<const FolderFiles>& files,
+                                             Source::Answered answered) {
+  const Candidates::Make threads = [&files](Source::Answered heard) {
+    return start_thread_engine(files, std::move(heard));
+  };
+  const Candidates::Make uring = [&files](const Source::Answered& heard) {
+    return start_uring_engine(files, heard);
+  };
+  if (engine == IoEngine::automatic && !files->local) {
+    // Threads of the program do what threads of the ring would do, with fewer requests on file
+    // systems that are asked for the size of a file before each read.
+    if (both_may_read(*files))
+      return start_chosen_source({threads, uring, files->most_in_flight}, answered);
+    return threads(std::move(answered));
+  }
+  if (engine != IoEngine::threads) {
+    Result<std::unique_ptr<Source>> source = uring(answered);
+    if (source || engine == IoEngine::io_uring) return source;
+  }
+  return threads(std::move(answered));
 }
 
 class FileSink final : public Sink {
@@ -82,15 +122,14 @@ Result<std::unique_ptr<Source>> FileStore::open(SourceSettings settings,
     return fail(ErrorKind::unreadable, fmt::format("cannot read from folder {}: {}; check the path",
                                                    name, std::generic_category().message(errno)));
   }
+  const bool local = is_local(root.get());
+  const size_t folders = allowed_folders(settings, local);
   const auto files = std::make_shared<const FolderFiles>(FolderFiles{
       std::move(root), name, std::move(settings.objects), std::move(settings.operations),
-      settings.drop_page_cache, allowed_in_flight(settings.most_in_flight),
-      kOpenFlags | (settings.waits_for_pipes ? 0 : O_NONBLOCK)});
-  if (settings.engine != IoEngine::threads) {
-    Result<std::unique_ptr<Source>> source = start_uring_engine(files, answered);
-    if (source || settings.engine == IoEngine::io_uring) return source;
-  }
-  return start_thread_engine(files, std::move(answered));
+      settings.drop_page_cache, allowed_in_flight(settings.most_in_flight, folders),
+      kOpenFlags | (settings.waits_for_pipes ? 0 : O_NONBLOCK), local,
+      std::make_shared<OpenFolders>(folders)});
+  return start_engine(settings.engine, files, std::move(answered));
 }
 
 std::string FileStore::uri() const {

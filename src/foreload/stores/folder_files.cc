@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/stores/folder_files.h"
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
@@ -87,6 +90,11 @@ Outcome FolderFiles::check_status(const struct statx& status, const Extent& exte
   return {};
 }
 
+bool FolderFiles::close_idle() const {
+  const bool folders_closed = folders->close_all();
+  return open->close_all() || folders_closed;
+}
+
 bool FolderFiles::reads_part(const Extent& extent) const {
   return extent.length < objects->size(extent.object);
 }
@@ -143,6 +151,21 @@ bool OpenFiles::close_all() {
   const std::scoped_lock lock(mutex_);
   closing.swap(idle_);
   return !closing.empty();
+}
+
+bool is_local(int folder) {
+  struct statfs system{};
+  if (::fstatfs(folder, &system) != 0) return false;
+  switch (system.f_type) {
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool out_of_descriptors(int error_number) {

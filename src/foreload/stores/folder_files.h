@@ -21,6 +21,7 @@
 #include "foreload/base/descriptor.h"
 #include "foreload/base/result.h"
 #include "foreload/metrics/operations.h"
+#include "foreload/stores/open_folders.h"
 #include "foreload/stores/read_ledger.h"
 #include "foreload/stores/source.h"
 
@@ -72,6 +73,9 @@ struct FolderFiles {
   unsigned most_in_flight = 1;  // what the descriptor limit allows
   // Opening waits for nobody: a file may have become a pipe since it was listed.
   int open_flags = 0;
+  // Whether opening a file, asking about it and closing it wait for no other machine or program.
+  bool local = false;
+  std::shared_ptr<OpenFolders> folders = std::make_shared<OpenFolders>(0);
   std::shared_ptr<OpenFiles> open = std::make_shared<OpenFiles>();
 
   void count(Operation operation, SteadyTime start, int64_t result) const;
@@ -81,6 +85,8 @@ struct FolderFiles {
   Outcome check_object(uint32_t object) const;
   // Whether the open file is one, is the version that was listed and has the wanted bytes.
   Outcome check_status(const struct statx& status, const Extent& extent) const;
+  // Gives back descriptors that nobody uses at the moment. Whether there were any.
+  bool close_idle() const;
   // Whether there is more in the file than is read, so that it is kept open.
   bool reads_part(const Extent& extent) const;
   // A read met the end of the file after `bytes`, although its size had promised more.
@@ -96,6 +102,16 @@ inline constexpr size_t kMostPlaces = 1024;  // as the system's IOV_MAX
 // Reads of an open file may wait again: io_uring answers EAGAIN for others on some file systems.
 inline void let_wait(int file) {
   ::fcntl(file, F_SETFL, 0);
+}
+
+inline constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+
+// Whether the file system of an open folder is known to be on a device of this machine.
+bool is_local(int folder);
+// "a/b" of "a/b/c"; empty for "c".
+inline std::string_view folder_of(std::string_view name) {
+  const size_t end = name.rfind('/');
+  return end == std::string_view::npos ? std::string_view() : name.substr(0, end);
 }
 
 // Why a name is none of an object of the store; empty if it is one.

@@ -132,7 +132,7 @@ class ParallelLoop {
 inline Result<void> for_all(size_t count, const ParallelLoop::Item& item, std::string_view where,
                             const StoreCall& call, size_t objects = 0) {
   const ParallelLoop::Tick tick = [&call, objects](size_t done) {
-    return !call.progress || call.progress(objects > 0 ? done : 0, objects);
+    return !call.progress || call.progress(std::min(done, objects), objects);
   };
   ParallelLoop loop(count, item, tick);
   Result<void> result = loop.run(call.threads);

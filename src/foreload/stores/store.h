@@ -44,10 +44,13 @@ struct StoreCall {
   unsigned threads = 16;
   Progress progress;                       // objects stat'ed, objects in all
   std::shared_ptr<Operations> operations;  // folders listed and objects stat'ed; may be null
+  std::optional<unsigned> open_folders;    // as in SourceSettings
 };
 
 enum class IoEngine : uint8_t {
-  automatic,  // io_uring where the system has it and allows it, threads otherwise
+  // On local file systems io_uring where the system has it and allows it, threads otherwise. On
+  // others the one that proves faster in the first half second of reading.
+  automatic,
   io_uring,
   threads,
 };
@@ -56,6 +59,9 @@ struct SourceSettings {
   std::shared_ptr<const ObjectCatalog> objects;  // names are relative to the store
   IoEngine engine = IoEngine::automatic;
   unsigned most_in_flight = 256;  // objects open at once; lowered to what the system allows
+  // Folders that stay open so that paths need not be looked up for each file; lowered to what the
+  // system allows. Not given: none on local file systems, where that costs nothing.
+  std::optional<unsigned> open_folders;
   // Tells the system not to keep what was read in its page cache, for data that foreload caches.
   bool drop_page_cache = false;
   std::shared_ptr<Operations> operations;  // counted here; may be null
@@ -93,9 +99,10 @@ class Store {
   // progress says so.
   virtual Result<std::vector<StoredFolder>> list(std::string_view folder,
                                                  const StoreCall& call) const = 0;
-  // Fills in sizes and versions. What is there and cannot be read, as a link to nothing or a pipe,
-  // has no bytes and a version that says so (file_store.h). Fails with what `refuse` makes of the
-  // first object that cannot be asked about and of the reason, and with `cancelled`.
+  // Fills in sizes and versions where there is no version yet. What is there and cannot be read, as
+  // a link to nothing or a pipe, has no bytes and a version that says so (file_store.h). Fails with
+  // what `refuse` makes of the first object that cannot be asked about and of the reason, and with
+  // `cancelled`.
   using Refuse = std::function<Error(size_t object, const std::string& why)>;
   virtual Result<void> stat(std::span<StoredObject> objects, const StoreCall& call,
                             const Refuse& refuse) const = 0;

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned kMostThreads = 64;
+constexpr unsigned kMostThreads = 256;
 constexpr std::chrono::milliseconds kThreadPause{20};  // after the system refused a thread
 
 // Everything a thread touches. Each thread shares in it, so a stuck one outlives the source safely.
@@ -54,6 +54,9 @@ class Crew : public std::enable_shared_from_this<Crew> {
   SteadyTime hire(std::unique_lock<std::mutex>& lock);
   void work();
   End read_file(const ReadLedger::Ref& owed) const;
+  Descriptor open_file(const std::string& name, int& error) const;
+  Descriptor open_at(int folder, const char* name, int flags, int& error) const;
+  OpenFolders::Folder open_folder(std::string_view name) const;
   int stat_file(int fd, struct statx& status) const;
   Descriptor take_open(const Extent& extent, struct statx& status) const;
   Outcome read_range(int fd, const OwedRead& owed) const;
@@ -171,12 +174,10 @@ Crew::End Crew::read_file(const ReadLedger::Ref& owed) const {
   struct statx status{};
   Descriptor file = part ? take_open(extent, status) : Descriptor();
   if (!file) {
-    SteadyTime start = Clock::now();
-    file = Descriptor(::openat(files_->root.get(), name.c_str(), files_->open_flags));
-    const int open_error = file ? 0 : errno;
-    files_->count(Operation::open, start, -open_error);
+    int open_error = 0;
+    file = open_file(name, open_error);
     if (out_of_descriptors(open_error)) {
-      files_->open->close_all();
+      files_->close_idle();
       return End::no_descriptor;
     }
     if (open_error != 0) outcome = failed_step(open_error, "opening");
@@ -199,6 +200,38 @@ Crew::End Crew::read_file(const ReadLedger::Ref& owed) const {
   if (part && right && file)
     file = files_->open->keep(extent.object, change_of(status), std::move(file));
   return End::done;
+}
+
+// By its folder's descriptor if there is one; by its path where that leads nowhere, since another
+// folder may have the name by now.
+Descriptor Crew::open_file(const std::string& name, int& error) const {
+  const std::string_view folder_name = folder_of(name);
+  if (!folder_name.empty() && files_->folders->used()) {
+    if (const OpenFolders::Folder folder = open_folder(folder_name)) {
+      Descriptor file =
+          open_at(folder->get(), name.c_str() + folder_name.size() + 1, files_->open_flags, error);
+      if (file || out_of_descriptors(error)) return file;
+      files_->folders->forget(folder_name);
+    }
+  }
+  return open_at(files_->root.get(), name.c_str(), files_->open_flags, error);
+}
+
+// Null where it cannot be opened.
+OpenFolders::Folder Crew::open_folder(std::string_view name) const {
+  OpenFolders::Folder found = files_->folders->find(name, Clock::now());
+  if (found) return found;
+  int error = 0;
+  Descriptor opened = open_at(files_->root.get(), std::string(name).c_str(), kFolderFlags, error);
+  return opened ? files_->folders->keep(name, std::move(opened), Clock::now()) : nullptr;
+}
+
+Descriptor Crew::open_at(int folder, const char* name, int flags, int& error) const {
+  const SteadyTime start = Clock::now();
+  Descriptor opened(::openat(folder, name, flags));
+  error = opened ? 0 : errno;
+  files_->count(Operation::open, start, -error);
+  return opened;
 }
 
 // 0 or errno.

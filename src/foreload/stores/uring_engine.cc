@@ -3,10 +3,8 @@
 
 #include <fcntl.h>
 #include <liburing.h>
-#include <linux/magic.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,15 +28,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::hours kLongestWait{1};
 
-enum class Step : uint8_t { open, stat, read, forget, close };
+enum class Step : uint8_t { folder, open, stat, read, forget, close };
 
 // A file on its way from open to close. In the hands of the system between two steps, so it stays
 // where it is and lives until the system is done with it, answered or not.
 struct Job {
   ReadLedger::Ref owed;
   std::string name;
+  std::string folder_name;  // while it is opened
   Step step = Step::open;
   SteadyTime step_start;
+  OpenFolders::Folder folder;  // while the file is opened relative to it
   int fd = -1;
   uint64_t done = 0;  // bytes
   struct statx status{};
@@ -55,32 +55,12 @@ std::mutex& mapping() {
   return mutex;
 }
 
-// Whether asking about an open file of this folder and closing it never waits for another machine
-// or program. Then both are done on the spot: having threads of the system do them, as is needed
-// where they may take long, takes the processor from decoding twice for each file.
-bool answers_at_once(int folder) {
-  struct statfs system{};
-  if (::fstatfs(folder, &system) != 0) return false;
-  switch (system.f_type) {
-    case EXT4_SUPER_MAGIC:
-    case XFS_SUPER_MAGIC:
-    case BTRFS_SUPER_MAGIC:
-    case F2FS_SUPER_MAGIC:
-    case TMPFS_MAGIC:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // The ring and everything the system may still write to. The thread that runs it shares in it, so
 // that both outlive the source where the system does not let go of a read.
 class Ring {
  public:
   Ring(std::shared_ptr<const FolderFiles> files, Source::Answered answered)
-      : files_(std::move(files)),
-        ledger_(std::move(answered)),
-        on_the_spot_(answers_at_once(files_->root.get())) {}
+      : files_(std::move(files)), ledger_(std::move(answered)) {}
   ~Ring() {
     if (!ready_) return;
     const std::scoped_lock lock(mapping());
@@ -104,10 +84,12 @@ class Ring {
   void arm_wake();
   void start_reads();
   void advance(Job& job, int result);
+  void opened_folder(Job& job, int result);
   void opened(Job& job, int result);
   void stated(Job& job, int result);
   void got(Job& job, int result);
   void begin(Job& job);
+  void ask_folder(Job& job);
   void ask_open(Job& job);
   void ask_stat(Job& job);
   void ask_read(Job& job);
@@ -120,7 +102,6 @@ class Ring {
 
   const std::shared_ptr<const FolderFiles> files_;
   ReadLedger ledger_;
-  const bool on_the_spot_;
   Descriptor wake_fd_;
   io_uring ring_{};
   bool ready_ = false;
@@ -281,18 +262,34 @@ void Ring::begin(Job& job) {
     job.fd = files_->open->take(extent.object, job.changed).release();
     job.reused = job.fd >= 0;
   }
-  return job.reused ? ask_stat(job) : ask_open(job);
+  return job.reused ? ask_stat(job) : ask_folder(job);
 }
 
+// Where the folder of the file is open, nobody is asked for it.
+void Ring::ask_folder(Job& job) {
+  const std::string_view name = folder_of(job.name);
+  if (name.empty() || !files_->folders->used()) return ask_open(job);
+  job.folder = files_->folders->find(name, Clock::now());
+  if (job.folder) return ask_open(job);
+  job.folder_name = name;
+  io_uring_sqe* const sqe = entry(job, Step::folder);
+  ::io_uring_prep_openat(sqe, files_->root.get(), job.folder_name.c_str(), kFolderFlags, 0);
+  ::io_uring_sqe_set_data(sqe, &job);
+  ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+}
+
+// Relative to its folder where that is open, by its path otherwise.
 void Ring::ask_open(Job& job) {
+  const int folder = job.folder ? job.folder->get() : files_->root.get();
+  const char* const name = job.name.c_str() + (job.folder ? folder_of(job.name).size() + 1 : 0);
   io_uring_sqe* const sqe = entry(job, Step::open);
-  ::io_uring_prep_openat(sqe, files_->root.get(), job.name.c_str(), files_->open_flags, 0);
+  ::io_uring_prep_openat(sqe, folder, name, files_->open_flags, 0);
   ::io_uring_sqe_set_data(sqe, &job);
   ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
 
 void Ring::ask_stat(Job& job) {
-  if (on_the_spot_) {
+  if (files_->local) {
     job.step_start = Clock::now();
     const int result =
         ::statx(job.fd, "", AT_EMPTY_PATH, kStatusMask, &job.status) == 0 ? 0 : -errno;
@@ -302,6 +299,7 @@ void Ring::ask_stat(Job& job) {
   io_uring_sqe* const sqe = entry(job, Step::stat);
   ::io_uring_prep_statx(sqe, job.fd, "", AT_EMPTY_PATH, kStatusMask, &job.status);
   ::io_uring_sqe_set_data(sqe, &job);
+  ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
 
 void Ring::ask_read(Job& job) {
@@ -318,6 +316,9 @@ void Ring::ask_read(Job& job) {
                           offset);
   }
   ::io_uring_sqe_set_data(sqe, &job);
+  // Otherwise the system tries it here first, and some file systems ask their server for the size
+  // of the file before they say that it has to wait: one such question after the other.
+  if (!files_->local) ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
 
 // Whatever comes of it, the step itself completes when the system is done with it.
@@ -329,6 +330,9 @@ void Ring::ask_cancel(Job& job) {
 
 void Ring::advance(Job& job, int result) {
   switch (job.step) {
+    case Step::folder:
+      files_->count(Operation::open, job.step_start, result);
+      return opened_folder(job, result);
     case Step::open:
       files_->count(Operation::open, job.step_start, result);
       return opened(job, result);
@@ -349,7 +353,21 @@ void Ring::advance(Job& job, int result) {
   }
 }
 
+// Where it cannot be opened, the path of the file says why.
+void Ring::opened_folder(Job& job, int result) {
+  if (result >= 0)
+    job.folder = files_->folders->keep(job.folder_name, Descriptor(result), Clock::now());
+  if (job.owed->answered()) return finish(job, {});
+  ask_open(job);
+}
+
 void Ring::opened(Job& job, int result) {
+  const OpenFolders::Folder folder = std::exchange(job.folder, nullptr);
+  if (folder && result < 0 && !out_of_descriptors(-result) && !job.owed->answered()) {
+    // Another folder may have its name by now.
+    files_->folders->forget(folder_of(job.name));
+    return ask_open(job);
+  }
   if (result >= 0) {
     job.fd = result;
     if (job.owed->answered()) return finish(job, {});
@@ -358,7 +376,7 @@ void Ring::opened(Job& job, int result) {
   if (!out_of_descriptors(-result) || job.owed->answered()) {
     return finish(job, failed_step(-result, "opening"));
   }
-  if (!files_->open->close_all()) descriptors_at_ = Clock::now() + kDescriptorPause;
+  if (!files_->close_idle()) descriptors_at_ = Clock::now() + kDescriptorPause;
   const ReadLedger::Ref owed = std::move(job.owed);
   jobs_.erase(owed.get());
   ledger_.put_back(owed);
@@ -372,7 +390,7 @@ void Ring::stated(Job& job, int result) {
     ::io_uring_prep_close(sqe, std::exchange(job.fd, -1));
     ::io_uring_sqe_set_data(sqe, nullptr);
     ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
-    return ask_open(job);
+    return ask_folder(job);
   }
   if (result < 0) return finish(job, failed_step(-result, "asking for its size"));
   Outcome outcome = files_->check_status(job.status, job.owed->read().extent);
@@ -416,7 +434,7 @@ void Ring::end(Job& job) {
                  ->keep(job.owed->read().extent.object, change_of(job.status), Descriptor(job.fd))
                  .release();
   }
-  if (job.fd < 0 || on_the_spot_) {
+  if (job.fd < 0 || files_->local) {
     if (job.fd >= 0) {
       ::close(job.fd);
       descriptors_at_ = SteadyTime::min();

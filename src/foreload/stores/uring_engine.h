@@ -2,8 +2,8 @@
 //
 // The folder source by io_uring: one thread of its own moves all reads from step to step and never
 // waits for one of them. Steps that the system may carry out while submitting, and that can hang
-// there on a shared file system (open, close), are asked to run on the ring's worker threads.
-// Private to stores.
+// there on a shared file system (open and close; all of them where it is not local), are asked to
+// run on the ring's worker threads. Private to stores.
 #pragma once
 
 #include <memory>
