@@ -162,6 +162,15 @@ void read_dataset(Section& section, const Folder& folder, DatasetSettings& datas
   if (dataset.index.empty() && dataset.mean == 0) section.missing("mean");
 }
 
+void read_objective(Section& section, Objective& objective) {
+  std::string name(name_of(objective));
+  section.text("objective", name);
+  const auto known = parse_objective(name);
+  if (!known)
+    return section.complain("objective", fmt::format("is \"{}\": use time or traffic", name));
+  objective = *known;
+}
+
 void read_training(Section& section, const Folder& folder, TrainingSettings& training) {
   std::string run;
   section.text("run", run);
@@ -190,6 +199,7 @@ void read_training(Section& section, const Folder& folder, TrainingSettings& tra
   section.count("seed", training.seed, 0);
   section.number("exchange", training.exchange, 0);
   section.number("jitter", training.jitter, 0, 1);
+  read_objective(section, training.objective);
   section.section("stragglers", [&](Section& stragglers) {
     stragglers.number("share", training.straggler_share, 0, 1);
     stragglers.number("factor", training.straggler_factor, 1, 1000);

@@ -18,6 +18,7 @@
 #include "foreload/model/curve.h"
 #include "foreload/plan/order.h"
 #include "foreload/plan/sizes.h"
+#include "foreload/policy/settings.h"
 
 namespace foreload::sim {
 
@@ -92,6 +93,7 @@ struct TrainingSettings {
   double jitter = 0;            // standard deviation of a batch's compute time, as a share
   double straggler_share = 0;   // of all ranks, slower than the others
   double straggler_factor = 1;  // times as long
+  Objective objective = Objective::time;  // foreload only
 };
 
 struct Sweep {
