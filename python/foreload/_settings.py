@@ -47,6 +47,7 @@ class ReaderSettings(StorageSettings, JobSettings, total=False):
     """Those of `foreload.Reader`."""
 
     staging: Bytes
+    objective: str
     on_error: str
 
 
@@ -60,6 +61,7 @@ class PlanSettings(JobSettings, total=False):
 class LoaderSettings(StorageSettings, total=False):
     """Those of `foreload.DataLoader` that torch's has not."""
 
+    objective: str
     on_error: str
     form: str
     transport: str

@@ -99,7 +99,8 @@ TEST(MakingPolicy, WhatCannotBeMadeIsSkipped) {
 
 TEST(MakingPolicy, AReadAheadThatCannotBeMadeIsNotKept) {
   PolicySettings settings = made(8);
-  settings.window_bytes = 0;  // one batch
+  settings.window_bytes = 0;
+  settings.window_samples = 4;  // one batch
   settings.source_limiter.first = 16;
   OneRank world(plan_for(8, job_of(1, 10'000)), settings);
   const auto ahead = std::ranges::find_if(

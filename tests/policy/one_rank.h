@@ -151,7 +151,7 @@ class OneRank : private sim::World {
   }
   sim::Fate fate(uint32_t, const action::Read& read) override {
     hedges_ += read.hedge;
-    const bool rule = read.from.kind == Origin::Kind::source && !read.hedge;
+    const bool rule = read.from.kind == Origin::Kind::source && !read.hedge && !read.detour;
     for (uint32_t tier = 0; rule && tier < plan_->capacities().tiers(); ++tier)
       EXPECT_FALSE(rank_.tiers().holds(tier, read.sample))
           << "read from the source although it is cached";

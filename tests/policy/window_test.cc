@@ -27,6 +27,7 @@ TEST(BatchWindow, DeliversInOrder) {
 TEST(BatchWindow, HasRoomForOneBatchWhateverItsSize) {
   PolicySettings settings;
   settings.window_bytes = 300;
+  settings.ahead_bytes = 0;
   Alone parts(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), settings);
   EXPECT_TRUE(parts.window.has_room(1000, 2, 1000));
   parts.window.open(0, kTwoSamples, 200);

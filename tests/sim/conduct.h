@@ -7,8 +7,10 @@
 //             decoded where that is done, and it is delivered once and complete;
 //   reads     what the source gives is made into what is kept, where that is another form; numbers
 //             of requests are new, cancelled reads were under way, nothing is read from the
-//             source twice at a time, but for a hedge beside the read that is late;
-//   bounds    open batches stay within the window, but for one;
+//             source twice at a time, but for a hedge beside the read that is late, and for
+//             reads beside a copy;
+//   bounds    open batches stay within the window, but for one, or two where all of the memory has
+//             room for two;
 //   copies    what a rank owns goes to the tier of the plan, or to that of its second copy;
 //   peers     pushes are held until they end, nobody talks to a peer that counts as dead.
 #pragma once
@@ -127,16 +129,20 @@ class Conduct {
     }
     if (!open_.emplace(a.batch, std::move(batch)).second) return "a batch is opened twice";
     const bool too_much = bytes > settings_.window_bytes || samples > settings_.window_samples;
-    return !is_fetch(a.batch) && others > 0 && too_much ? "the window is too large" : nullptr;
+    const bool two = others == 1 && samples <= settings_.window_samples &&
+                     bytes <= settings_.most_of_two_batches();
+    return !is_fetch(a.batch) && others > 0 && too_much && !two ? "the window is too large"
+                                                                : nullptr;
   }
   const char* look_at(const action::Read& a) {
     const bool source = a.from.kind == Origin::Kind::source;
     for (const auto& [request, other] : reads_)
-      if (source && !a.hedge && other.sample == a.sample &&
+      if (source && !a.hedge && !a.detour && !other.detour && other.sample == a.sample &&
           other.from.kind == Origin::Kind::source && !is_beside_another(other))
         return "a sample is read from the source twice at a time";
     for (const auto& [request, make] : making_)
-      if (source && make.sample == a.sample) return "a sample is read that is being made";
+      if (source && !a.detour && make.sample == a.sample)
+        return "a sample is read that is being made";
     if (!reads_.emplace(a.request, a).second) return "a request is not new";
     if (a.from.kind == Origin::Kind::peer && !talks_to(a.from.number)) return "the dead are asked";
     if (a.place.batch == kNoBatch) return nullptr;

@@ -63,7 +63,8 @@ class FaultyCluster : public World {
         if (restart_due_) restart();
       }
     }
-    if (calm_ && !gave_up_ && (policy_.peers || job_.ranks == 1)) check_traffic();
+    const bool least = policy_.objective == Objective::traffic;
+    if (least && calm_ && !gave_up_ && (policy_.peers || job_.ranks == 1)) check_traffic();
     return complaint_;
   }
 
@@ -184,6 +185,7 @@ class FaultyCluster : public World {
     policy_.eviction = eviction_rules()[job_.seed % eviction_rules().size()].name;
     policy_.decode = chance(0.5);
     if (job_.seed >> 8 & 1) make();
+    policy_.objective = job_.seed >> 9 & 1 ? Objective::time : Objective::traffic;
     policy_.skip_bad_samples = chance(0.5);
     if (chance(0.3) && !calm_) policy_.hedge_share = 0.5;
     in_step_ = chance(0.5);

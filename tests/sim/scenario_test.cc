@@ -48,6 +48,22 @@ class ScenarioTest : public testing::Test {
   }();
 };
 
+TEST_F(ScenarioTest, ErrorsOfAFileNameTheLine) {
+  const auto file = folder_ / "job.json";
+  const auto flaw_of = [&file](const std::string& text) {
+    std::ofstream(file) << text;
+    auto scenario = ScenarioFile::load(file);
+    return scenario ? scenario->read().error().message : scenario.error().message;
+  };
+  const std::string good = R"({"cluster": {"source": {"curve": 1}}, "training": {"compute": 1},)";
+  EXPECT_EQ(
+      flaw_of(good + "\n// two\n\"dataset\": {\"samples\": 1,\n \"mean\": \"1XB\"}}").substr(0, 22),
+      "line 4: dataset.mean: ");
+  EXPECT_EQ(flaw_of(good + "\n\n\"dataset\": {\"samples\": 1}}"),
+            "line 3: dataset.mean: is missing");
+  EXPECT_NE(flaw_of(good + "\n\"dataset\" {}}").find("line 2: it is not JSON"), std::string::npos);
+}
+
 TEST_F(ScenarioTest, EveryScenarioOfTheRepositoryIsRead) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(scenario_path("x").parent_path())) {

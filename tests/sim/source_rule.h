@@ -23,6 +23,7 @@ namespace foreload::sim {
 
 enum class Exception : uint8_t {
   none,
+  for_time,       // a copy would have come too late
   hedged,         // a copy was asked for and takes too long
   catching_up,    // the rank was stopped and hears what it missed
   asked_in_vain,  // its keeper refused, did not answer, or the bytes came damaged
@@ -33,7 +34,7 @@ enum class Exception : uint8_t {
   other_view,     // ranks know of different deaths, and so name different keepers
   fetched,        // out of order, before anybody is known to have read it
 };
-inline constexpr size_t kExceptions = 10;
+inline constexpr size_t kExceptions = 11;
 
 class SourceRule {
  public:
@@ -49,6 +50,7 @@ class SourceRule {
   // Reads from the source under the rule. `reaches`: whether two ranks can talk to each other.
   std::optional<std::string> check(uint32_t rank, const action::Read& read, bool catching_up,
                                    const std::function<bool(uint32_t, uint32_t)>& reaches) {
+    if (read.detour) return except(Exception::for_time);
     if (read.hedge) return except(Exception::hedged);
     if (catching_up) return except(Exception::catching_up);
     const uint64_t sample = read.sample;

@@ -45,6 +45,8 @@ class Reader:
         revalidate: List again even if there is an index, for files that were changed in place;
             folders to which files were added are noticed.
         extensions: Which files are samples; those of images if None, every file if empty.
+        objective: What reading saves. "time": where the loop would wait for a copy and the source
+            is faster, the source is read. "traffic": never while there is a copy.
         on_error: "raise", or "skip": the next good sample of the batch replaces a bad one.
         deadline: Seconds until a read from the source is given up.
         profile: File that `foreload probe` saved, to start from; "none" for none. None takes the

@@ -146,6 +146,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             random steps gives, so that later epochs decode nothing; see docs/caches.md.
         index, revalidate, extensions, deadline, profile: As for `foreload.Reader`.
         workers: Who runs a function as transform: "thread", or "process" for spawned processes.
+        objective: What reading saves. "time": where the loop would wait for a copy and the source
+            is faster, the source is read. "traffic": never while there is a copy.
         on_error: "raise", or "skip": a good sample of the batch replaces a bad one.
         device: "cuda", "cuda:1", ...: where batches are when the loop gets them; None: in host
             memory. See docs/gpu.md.

@@ -312,6 +312,7 @@ Run add_read(CLI::App& app) {
                                             "disk_kind",
                                             "per_rank",
                                             "staging",
+                                            "objective",
                                             "on_error",
                                             "deadline",
                                             "io",

@@ -35,7 +35,7 @@ ReadEnd end_of(Fault fault) {
 }  // namespace
 
 void PendingReads::begin(const action::Read& a) {
-  if (a.from.kind == Origin::Kind::source && !a.hedge)
+  if (a.from.kind == Origin::Kind::source && !a.hedge && !a.detour)
     if (const auto tier = parts_.lent.put_by_others(a.sample))
       return parts_.run.tell(event::Found{a.request, *tier});
   PendingRead& pending = pending_[a.request];

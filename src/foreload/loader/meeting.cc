@@ -88,32 +88,32 @@ Result<JobSecret> choose_secret(const JobRanks& ranks, const Variables& variable
   return given || !ranks.on_one_node() ? secret_from_environment() : secret_of_user();
 }
 
-struct Choice {
+struct TransportChoice {
   std::string kind;  // empty: none
   std::string why;
 };
 
-Result<Choice> choose_transport(const JobRanks& ranks, const std::string& asked,
-                                const TransportSettings& settings, std::string& warning) {
+Result<TransportChoice> choose_transport(const JobRanks& ranks, const std::string& asked,
+                                         const TransportSettings& settings, std::string& warning) {
   FORELOAD_CHECK(check_choice("the transport", asked, {"auto", "ucx", "mpi", "host", "none"}));
-  if (ranks.ranks == 1 || asked == "none") return Choice();
+  if (ranks.ranks == 1 || asked == "none") return TransportChoice();
   if (asked == "host" && !ranks.on_one_node())
     return fail(ErrorKind::invalid,
                 fmt::format("the transport 'host' needs all ranks on one host, but this one has {} "
                             "of {}: use auto, ucx or mpi",
                             ranks.local_ranks, ranks.ranks));
-  if (asked != "auto") return Choice{asked, "asked for"};
+  if (asked != "auto") return TransportChoice{asked, "asked for"};
   if (ranks.by_mpirun() && find_transport("mpi", settings))
-    return Choice{"mpi", "auto: mpirun started this job"};
+    return TransportChoice{"mpi", "auto: mpirun started this job"};
   const auto found = find_transport("ucx", settings);
   if (found)
-    return Choice{"ucx", ranks.by_mpirun() ? "auto: no MPI library was found"
-                                           : "auto: this job was not started by mpirun"};
+    return TransportChoice{"ucx", ranks.by_mpirun() ? "auto: no MPI library was found"
+                                                    : "auto: this job was not started by mpirun"};
   if (ranks.on_one_node())
-    return Choice{"host", "auto: no UCX library was found, and all ranks are on one host"};
+    return TransportChoice{"host", "auto: no UCX library was found, and all ranks are on one host"};
   warning =
       "every rank reads the source and keeps samples for itself alone: " + found.error().message;
-  return Choice();
+  return TransportChoice();
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ Result<std::optional<Meeting>> Meeting::arrange(const JobRanks& ranks,
   Meeting meeting;
   meeting.transport_.ucx = settings.variable("FORELOAD_UCX_LIBRARY");
   meeting.transport_.ucx_package = settings.ucx_package;
-  FORELOAD_TRY(const Choice choice,
+  FORELOAD_TRY(const TransportChoice choice,
                choose_transport(ranks, settings.transport, meeting.transport_, warning));
   if (choice.kind.empty()) return std::nullopt;
   meeting.kind_ = choice.kind;

@@ -363,6 +363,7 @@ Result<void> Opening::borrow() {
 Result<void> Opening::make_plan() {
   const auto begin = Clock::now();
   Job job = job_of(settings_, stats_.start, *sizes_, parts_.tiers);
+  leave_out_slow_disks(settings_, machine_, stats_.start, job);
   held_ = held_on(parts_.tiers, index(), form_id(parts_.form.get()), *sizes_, settings_.rank);
   job.held = held_;
   if (settings_.join)
@@ -475,6 +476,7 @@ Result<void> Opening::join_ranks() {
 void Opening::settle_policy() {
   PolicySettings& policy = parts_.policy;
   policy.rank = settings_.rank;
+  policy.objective = settings_.objective;
   policy.ahead_bytes = settings_.staging / 4;
   policy.window_bytes = settings_.staging - policy.ahead_bytes;
   policy.skip_bad_samples = settings_.skip_bad_samples;
@@ -485,6 +487,7 @@ void Opening::settle_policy() {
   // Ranks that do not talk may be anywhere.
   const auto local = static_cast<uint32_t>(1 + neighbours_.ranks.size());
   settle_limiters(settings_, machine_, stats_.start.root, local, stats_.start, policy);
+  settle_speeds(settings_, machine_, stats_.start.root, local, policy);
   stats_.figures = lasting_figures(settings_, parts_, stats_.start, local, memory_limit_.bytes);
 }
 

@@ -177,6 +177,19 @@ std::vector<std::string> form_names() {
   return names;
 }
 
+Setting objective_row() {
+  return {
+      "objective", Kind::choice,
+      "what reading saves: time, or traffic, which never reads the source while there is a copy",
+      [](const LoaderSettings& settings) {
+        return SettingValue(std::string(name_of(settings.objective)));
+      },
+      [](LoaderSettings& settings, const SettingValue& value) -> Result<void> {
+        settings.objective = *parse_objective(std::get<std::string>(value));
+        return {};
+      }};
+}
+
 std::vector<Setting> make_table() {
   using S = LoaderSettings;
   return {
@@ -225,6 +238,7 @@ std::vector<Setting> make_table() {
       within(
           row<&S::hands>("threads", Kind::count, "threads that copy and decode, 0: as CPUs allow"),
           0, UINT32_MAX),
+      one_of(objective_row(), {"time", "traffic"}),
       one_of(on_error_row(), {"raise", "skip"}),
       row<&S::read_deadline>("deadline", Kind::seconds, "seconds until a read is given up"),
       one_of(row<&S::io_engine>("io", Kind::choice, "auto, io_uring or threads"),

@@ -119,4 +119,41 @@ void settle_limiters(const LoaderSettings& settings, const MachineProfile& machi
     start.tiers[tier].first = policy.tier_limiters[tier].first;
 }
 
+namespace {
+
+// One of so many ranks' part of a device; nothing of what was not measured.
+PathSpeed share_of(const MachineProfile& machine, DeviceKind kind,
+                   const std::filesystem::path& path, uint32_t ranks) {
+  const DeviceProfile* device = measured_at(machine, kind, path);
+  return device == nullptr ? PathSpeed{} : PathSpeed{best_rate(*device) / ranks, device->latency};
+}
+
+// That of the source, if all ranks are on this node and the user did not make it slower.
+PathSpeed source_share(const LoaderSettings& settings, const MachineProfile& machine,
+                       const std::filesystem::path& root, uint32_t local) {
+  const bool known =
+      local >= settings.ranks && settings.source_bandwidth == 0 && settings.source_latency_ms == 0;
+  return known ? share_of(machine, DeviceKind::source, root, settings.ranks) : PathSpeed{};
+}
+
+}  // namespace
+
+void leave_out_slow_disks(const LoaderSettings& settings, const MachineProfile& machine,
+                          const LoaderStart& start, Job& job) {
+  if (settings.objective == Objective::traffic) return;
+  const uint32_t local = std::min(settings.ranks, settings.ranks_per_node);
+  std::vector<PlannedTier>& tiers = job.tiers.at(0);
+  for (size_t tier = 1; tier < tiers.size(); ++tier)
+    tiers[tier].rate = share_of(machine, DeviceKind::disk, start.tiers.at(tier).folder, local).rate;
+  leave_out_slow_tiers(tiers, source_share(settings, machine, start.root, local).rate);
+}
+
+void settle_speeds(const LoaderSettings& settings, const MachineProfile& machine,
+                   const std::filesystem::path& root, uint32_t local, PolicySettings& policy) {
+  policy.speeds.source = source_share(settings, machine, root, local);
+  policy.speeds.tiers = {{}};  // memory
+  for (const DiskBudget& disk : settings.disks)
+    policy.speeds.tiers.push_back(share_of(machine, DeviceKind::disk, disk.folder, local));
+}
+
 }  // namespace foreload

@@ -47,4 +47,14 @@ void settle_limiters(const LoaderSettings& settings, const MachineProfile& machi
                      const std::filesystem::path& root, uint32_t local, LoaderStart& start,
                      PolicySettings& policy);
 
+// How fast each path is for this rank while all use it, as far as the profile says; likewise. What
+// one of several nodes was seen to get from the source says nothing about its share.
+void settle_speeds(const LoaderSettings& settings, const MachineProfile& machine,
+                   const std::filesystem::path& root, uint32_t local, PolicySettings& policy);
+
+// Disks that the profile says are slower than this rank's share of the source get no room in the
+// plan, where time counts and the share is known: all ranks are on this node.
+void leave_out_slow_disks(const LoaderSettings& settings, const MachineProfile& machine,
+                          const LoaderStart& start, Job& job);
+
 }  // namespace foreload

@@ -84,4 +84,8 @@ double Curve::best_concurrency(double tolerance) const {
   return std::ranges::find_if(points_, enough)->concurrency;
 }
 
+double Curve::best_rate() const {
+  return std::ranges::max(points_, {}, &Point::rate).rate;
+}
+
 }  // namespace foreload

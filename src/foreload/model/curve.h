@@ -37,6 +37,8 @@ class Curve {
   // The smallest measured concurrency at which no other is faster by more than `tolerance`, a
   // share.
   double best_concurrency(double tolerance = 0.02) const;
+  // The most that any number of requests gets together.
+  double best_rate() const;
   std::span<const Point> points() const { return points_; }
 
   friend bool operator==(const Curve&, const Curve&) = default;

@@ -18,6 +18,11 @@ constexpr std::array<std::string_view, 3> kPlacements{"cover", "independent", "c
 
 }  // namespace
 
+void leave_out_slow_tiers(std::vector<PlannedTier>& tiers, double source_rate) {
+  for (PlannedTier& tier : tiers)
+    if (tier.rate > 0 && tier.rate < source_rate) tier.capacity = 0;
+}
+
 Result<Capacities> Capacities::of(uint32_t ranks, std::vector<std::vector<PlannedTier>> tiers) {
   if (tiers.empty()) tiers.emplace_back();
   if (tiers.size() != 1 && tiers.size() != ranks)

@@ -45,7 +45,12 @@ struct PlannedTier {
   std::string name;       // "memory", "disk"
   uint64_t capacity = 0;  // bytes of payload
   double speed = 0;       // bytes per second; only the order matters here
+  double rate = 0;        // bytes per second that a rank reads from it; 0: nobody knows
 };
+
+// What is slower than the source gives a rank gets no room: fetching a sample back from there would
+// take longer than reading it again. REQUIRES: all ranks do so, or tell each other what is left.
+void leave_out_slow_tiers(std::vector<PlannedTier>& tiers, double source_rate);
 
 // Tiers of every rank, fastest first, ranks one after the other.
 class Capacities {

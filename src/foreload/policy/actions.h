@@ -29,7 +29,7 @@ struct OpenBatch {
 };
 // Read a sample into its place; kNoBatch: into memory of the request's own, for a tier. A `hedge`
 // is a second read for a place: into memory of its own too, which becomes the place's if it ends
-// first.
+// first. A `detour` reads the source although there is a copy, which would come too late.
 struct Read {
   uint64_t request;
   uint64_t sample;
@@ -37,6 +37,7 @@ struct Read {
   Origin from;
   RunTime deadline;  // from now
   bool hedge = false;
+  bool detour = false;
 };
 // The read, or the making after it, does not count any more. What it may still write is not the
 // place's.

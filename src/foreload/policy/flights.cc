@@ -24,6 +24,8 @@ uint32_t Flights::start(Origin from, uint64_t sample, BatchPlace place, bool wai
   flight.rival = Flight::kAlone;
   flight.beside_peer = false;
   paths_.limiter(from).start(desk_.now, waiting);
+  flight.way = paths_.outlook().way(from, sample);
+  paths_.outlook().begin(flight.way);
   if (place.batch == kNoBatch) {
     ahead_bytes_ += desk_.memory_of(sample);
   } else {
@@ -31,7 +33,10 @@ uint32_t Flights::start(Origin from, uint64_t sample, BatchPlace place, bool wai
     entry.state = BatchWindow::State::reading;
     if (entry.tries == 0) entry.first_try = desk_.now;
   }
-  desk_.act(action::Read{id_of(slot), sample, place, from, desk_.settings.read_deadline, hedge});
+  const bool detour =
+      from.kind == Origin::Kind::source && place.batch != kNoBatch && window_.at(place).is_detour();
+  desk_.act(
+      action::Read{id_of(slot), sample, place, from, desk_.settings.read_deadline, hedge, detour});
   return slot;
 }
 
@@ -43,7 +48,9 @@ const Flight* Flights::end(const event::ReadEnded& e) {
   const uint64_t bytes = flight.is_from(Origin::Kind::source) ? desk_.source_bytes(flight.sample)
                                                               : desk_.bytes(flight.sample);
   Limiter& limiter = paths_.limiter(flight.from);
-  limiter.finish(desk_.now, e.end == ReadEnd::ok ? bytes : 0);
+  const uint64_t brought = e.end == ReadEnd::ok ? bytes : 0;
+  limiter.finish(desk_.now, brought);
+  paths_.outlook().end(flight.way, brought, desk_.now - flight.begin);
   if (e.end == ReadEnd::throttled) limiter.throttled(desk_.now);
   if (e.end == ReadEnd::ok) {
     paths_.pace(flight.from).add(desk_.now - flight.begin);
@@ -63,6 +70,7 @@ void Flights::free(uint32_t slot) {
 const Flight& Flights::cancel(uint32_t slot) {
   desk_.act(action::Cancel{id_of(slot)});
   paths_.limiter(flights_[slot].from).finish(desk_.now, 0);
+  paths_.outlook().end(flights_[slot].way, 0, RunTime{0});
   free(slot);
   return flights_[slot];
 }

@@ -30,6 +30,7 @@ struct Flight {
   bool active = false;
   bool hedge = false;
   Origin from;
+  uint32_t way = 0;  // of the outlook
   uint64_t sample = 0;
   BatchPlace place;
   RunTime begin{0};

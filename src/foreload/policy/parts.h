@@ -8,7 +8,9 @@
 #include <span>
 #include <utility>
 
+#include "foreload/policy/choice.h"
 #include "foreload/policy/copies.h"
+#include "foreload/policy/demand.h"
 #include "foreload/policy/desk.h"
 #include "foreload/policy/first_reads.h"
 #include "foreload/policy/flights.h"
@@ -38,7 +40,9 @@ struct PolicyParts {
   Keeping keeping;
   ReadingList list{desk, first_reads};
   BatchWindow window{desk};
+  Demand demand{desk, window};
   Paths paths{desk};
+  Choice choice{desk, paths, window, demand};
   Flights flights{desk, paths, window};
   Making making{desk};
   Serving serving{desk, copies, keeping, lives};

@@ -5,7 +5,7 @@
 
 namespace foreload {
 
-Paths::Paths(const Desk& desk) {
+Paths::Paths(const Desk& desk) : outlook_(desk) {
   const PolicySettings& settings = desk.settings;
   paths_.push_back({Limiter(settings.source_limiter), {}, {}});
   paths_.push_back({Limiter({256, 256, 256}), {}, {}});  // memory: nothing to find out
@@ -52,6 +52,7 @@ std::vector<BatchPlace> Paths::take_all(Origin path) {
 void Paths::clear() {
   for (Path& path : paths_) path.line.clear();
   for (auto& line : peer_lines_) line.clear();
+  outlook_.clear_lines();
   wanted_peers_.clear();
 }
 

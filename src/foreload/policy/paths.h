@@ -14,6 +14,7 @@
 #include "foreload/policy/desk.h"
 #include "foreload/policy/fifo.h"
 #include "foreload/policy/limiter.h"
+#include "foreload/policy/outlook.h"
 #include "foreload/policy/pace.h"
 
 namespace foreload {
@@ -61,6 +62,8 @@ class Paths {
   const Limiter& limiter(Origin path) const {
     return is_peer(path) ? peer_limiters_[path.number] : of(path).limiter;
   }
+  Outlook& outlook() { return outlook_; }
+  const Outlook& outlook() const { return outlook_; }
   Pace& pace(Origin path) { return is_peer(path) ? peer_pace_ : of(path).pace; }
 
   // Places that wait for a path, in line. What has lost time already goes to the front of the
@@ -94,6 +97,7 @@ class Paths {
   Path& of(Origin path) { return paths_[number_of(path)]; }
   const Path& of(Origin path) const { return paths_[number_of(path)]; }
 
+  Outlook outlook_;
   std::vector<Path> paths_;  // the source, neighbours, then each tier
   // Peers, by rank; empty without. There are many, most of them idle.
   std::vector<Limiter> peer_limiters_;

@@ -74,6 +74,26 @@ void Peering::stop_expecting(uint64_t sample) {
   reads_.wake_waiters(sample);
 }
 
+void Peering::overtake_pushes() {
+  const auto& expected = parts_.first_reads.expected();
+  if (expected.empty() || parts_.desk.settings.objective == Objective::traffic ||
+      !parts_.demand.waits() || !parts_.paths.limiter(kSource).has_room())
+    return;
+  // As long as it would take to read it twice.
+  const auto patience = std::chrono::duration_cast<RunTime>(
+      std::chrono::duration<double>(2 * parts_.paths.outlook().seconds(Outlook::kSourceWay, 1)));
+  if (parts_.desk.now - overtook_ < patience / 2) return;
+  overtook_ = parts_.desk.now;
+  std::vector<uint64_t> late;
+  for (const auto& [sample, since] : expected) {
+    const BatchPlace* waiting = parts_.window.first_waiter(sample);
+    if (waiting != nullptr && parts_.window.is_next(*waiting) &&
+        parts_.desk.now - since.since >= patience)
+      late.push_back(sample);
+  }
+  for (const uint64_t sample : late) stop_expecting(sample);
+}
+
 bool Peering::is_owed_something() const {
   return !parts_.first_reads.expected().empty() || !parts_.pushes.idle() ||
          !parts_.serving.idle() || !parts_.lives.silent().empty();

@@ -30,6 +30,8 @@ class Peering {
   void on(const event::PeerPush& e);
   void on(const event::PushAnswered& e) { parts_.pushes.answered(e); }
 
+  // What the loop waits for now, and a peer should have pushed by now, is read instead.
+  void overtake_pushes();
   // Somebody may have to be reminded.
   bool is_owed_something() const;
   // Reminds peers of what they owe, and gives up those that are dead.
@@ -44,6 +46,7 @@ class Peering {
 
   PolicyParts& parts_;
   Reads& reads_;
+  RunTime overtook_{0};
 };
 
 }  // namespace foreload

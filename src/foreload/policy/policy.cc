@@ -29,6 +29,7 @@ void Policy::go_on() {
     parts_.window.deliver();
     reads_.open_fetches();
     reads_.open_batches();
+    if (parts_.desk.with_peers) peering_.overtake_pushes();
     reads_.start();
   } while (parts_.window.has_complete_fetches());  // those that were forgotten
   reads_.read_ahead();

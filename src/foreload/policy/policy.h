@@ -76,7 +76,10 @@ class Policy {
   void handle(const event::Placed& e) { reads_.placed(e); }
   void handle(const event::Made& e) { reads_.made(e); }
   void handle(const event::Decoded& e) { parts_.window.decoded(e); }
-  void handle(const event::Consumed& e) { parts_.window.consumed(e.batch); }
+  void handle(const event::Consumed& e) {
+    parts_.demand.consumed(parts_.window.first_delivered_at());
+    parts_.window.consumed(e.batch);
+  }
   void handle(const event::Timer&) { lateness_.rang(); }
   void handle(const event::TierLost& e) { reads_.lose_tier(e.tier); }
   void handle(const event::Seek& e) { reads_.seek(e); }

@@ -23,6 +23,7 @@ void Pushes::send(uint32_t rank) {
     Push& push = pushes_.at(peer.waiting.front());
     if (peer.bytes > 0 && peer.bytes + desk_.bytes(push.sample) > room) return;
     push.sent = true;
+    flow_.begin(desk_.now);
     push.since = desk_.now;
     peer.bytes += charge(push.sample);
     desk_.act(action::SendPush{peer.waiting.front(), rank, push.sample});
@@ -45,7 +46,10 @@ void Pushes::answered(const event::PushAnswered& e) {
 void Pushes::end(Numbered::iterator push, bool kept) {
   const auto& [number, what] = *push;
   bytes_ -= desk_.bytes(what.sample);
-  if (what.sent) peers_[what.rank].bytes -= charge(what.sample);
+  if (what.sent) {
+    peers_[what.rank].bytes -= charge(what.sample);
+    flow_.end(desk_.now, kept ? static_cast<double>(desk_.bytes(what.sample)) : 0);
+  }
   ++(kept ? desk_.totals.pushed : desk_.totals.push_failed);
   desk_.act(action::EndPush{number});
   pushes_.erase(push);

@@ -14,6 +14,7 @@
 
 #include "foreload/policy/fifo.h"
 #include "foreload/policy/keepers.h"
+#include "foreload/policy/throughput.h"
 
 namespace foreload {
 
@@ -32,6 +33,10 @@ class Pushes {
                   const std::function<void(uint32_t rank, RunTime since)>& owes);
   uint64_t bytes() const { return bytes_; }  // held until they are answered
   bool idle() const { return pushes_.empty(); }
+  // Until all of them are answered, as fast as that has been going.
+  double seconds_left() const {
+    return flow_.known() ? static_cast<double>(bytes_) * flow_.seconds_for_one(desk_.now) : 0;
+  }
 
   // Of peers. False if another push of the sample is being placed.
   bool take_in(const event::PeerPush& e);
@@ -62,6 +67,7 @@ class Pushes {
   Numbered pushes_;
   uint64_t next_ = kNoPush + 1;
   uint64_t bytes_ = 0;
+  Throughput flow_;                                            // bytes
   std::vector<Peer> peers_;                                    // by rank
   std::map<uint64_t, std::vector<event::PeerPush>> taken_in_;  // by sample
 };

@@ -8,23 +8,31 @@
 #include <vector>
 
 namespace foreload {
-
 void Reads::open_batches() {
   while (const ReadingList::Batch* next = parts_.list.next()) {
-    // What waits to be written to a disk takes memory too, also after its batch is consumed.
     const auto samples = static_cast<uint32_t>(next->samples.size());
-    if (!parts_.window.has_room(next->bytes, samples,
-                                parts_.keeping.placing_bytes() + parts_.pushes.bytes()))
-      return;
+    if (!parts_.window.has_room(next->bytes, samples, bytes_besides())) return;
     const uint64_t number = parts_.window.open(parts_.list.epoch(), next->samples, next->bytes);
     parts_.list.open(number);
     for (uint32_t i = 0; i < samples; ++i) look_for({number, i});
   }
 }
 
+// What waits to be written to a disk, or for a peer, takes memory too, also after its batch is
+// consumed: that for reading ahead first, and then the window's.
+uint64_t Reads::bytes_besides() const {
+  const uint64_t ahead = parts_.desk.settings.ahead_bytes;
+  const uint64_t bytes = ahead_bytes() + parts_.pushes.bytes();
+  return bytes > ahead ? bytes - ahead : 0;
+}
+
+uint64_t Reads::ahead_bytes() const {
+  return parts_.keeping.placing_bytes() + parts_.flights.ahead_bytes() +
+         parts_.making.ahead_bytes();
+}
+
 void Reads::open_fetches() {
-  while (const event::Fetch* next =
-             parts_.window.next_fetch(parts_.keeping.placing_bytes() + parts_.pushes.bytes())) {
+  while (const event::Fetch* next = parts_.window.next_fetch(bytes_besides())) {
     const auto samples = static_cast<uint32_t>(next->samples.size());
     const uint64_t number = parts_.window.open_fetch(parts_.list.epoch());
     for (uint32_t i = 0; i < samples; ++i) look_for({number, i});
@@ -33,9 +41,12 @@ void Reads::open_fetches() {
 
 // Decides where the sample of an open place comes from.
 void Reads::look_for(BatchPlace place) {
-  const uint64_t sample = parts_.window.at(place).sample;
+  BatchWindow::Entry& entry = parts_.window.at(place);
+  const uint64_t sample = entry.sample;
+  if (entry.is_detour()) entry.detour = BatchWindow::Detour::no;
   if (const uint32_t tiers = parts_.copies.tiers_of(sample); tiers != 0)
-    return parts_.paths.line_up(tier_origin(static_cast<uint32_t>(std::countr_zero(tiers))), place);
+    return parts_.choice.line_up_for(tier_origin(static_cast<uint32_t>(std::countr_zero(tiers))),
+                                     place);
   if (parts_.copies.on_its_way(sample) != OnItsWay::no) {
     ++parts_.desk.totals.merged;
     return parts_.window.wait_for(sample, place);
@@ -48,9 +59,9 @@ void Reads::look_for(BatchPlace place) {
     return parts_.window.wait_for(sample, place);
   parts_.copies.set(sample, OnItsWay::arriving);
   if (parts_.keepers.neighbour_with(sample).kind == Origin::Kind::neighbour)
-    parts_.paths.line_up(kNeighbours, place);
+    parts_.choice.line_up(kNeighbours, place);
   else if (keeper == kNoOwner || here)
-    parts_.paths.line_up(kSource, place);
+    parts_.choice.line_up(kSource, place);
   else
     ask(keeper, place);
 }
@@ -67,11 +78,10 @@ void Reads::look_for_anew(BatchPlace place) {
 // its batch enough: then it is the source's.
 void Reads::ask(uint32_t keeper, BatchPlace place) {
   BatchWindow::Entry& entry = parts_.window.at(place);
-  entry.asked = std::min(entry.asked, parts_.desk.now);
-  if (parts_.desk.now - entry.asked >= parts_.desk.settings.peer_timeout)
-    parts_.paths.go_first(place);
-  else
-    parts_.paths.line_up(peer_origin(keeper), place);
+  if (parts_.desk.now - std::min(entry.asked, parts_.desk.now) >= parts_.desk.settings.peer_timeout)
+    return parts_.choice.go_first(place);
+  parts_.choice.line_up_for(peer_origin(keeper), place);
+  if (!entry.is_detour()) entry.asked = std::min(entry.asked, parts_.desk.now);
 }
 
 // No neighbour has it, or not yet.
@@ -80,7 +90,7 @@ void Reads::ask_keeper(BatchPlace place) {
   if (parts_.copies.has(sample)) return look_for_anew(place);
   const uint32_t keeper = parts_.keepers.keeper_of(sample);
   if (keeper == kNoOwner || keeper == parts_.desk.settings.rank)
-    parts_.paths.go_first(place);
+    parts_.choice.go_first(place);
   else
     ask(keeper, place);
 }
@@ -88,12 +98,24 @@ void Reads::ask_keeper(BatchPlace place) {
 // It is needed first.
 void Reads::read_source_next(BatchPlace place) {
   parts_.window.at(place).state = BatchWindow::State::waiting;
-  parts_.paths.go_first(place);
+  parts_.choice.go_first(place);
+}
+
+// The copy is still there.
+void Reads::detour_failed(BatchPlace place) {
+  BatchWindow::Entry& entry = parts_.window.at(place);
+  const bool own = entry.detour == BatchWindow::Detour::own_copy;
+  entry.detour = BatchWindow::Detour::never;
+  entry.state = BatchWindow::State::waiting;
+  if (own)
+    look_for(place);
+  else
+    look_for_anew(place);
 }
 
 void Reads::start() {
   while (parts_.paths.ready(kNeighbours)) {
-    const BatchPlace place = parts_.paths.take(kNeighbours);
+    const BatchPlace place = parts_.choice.take(kNeighbours);
     const uint64_t sample = parts_.window.at(place).sample;
     const Origin from = parts_.keepers.neighbour_with(sample);
     if (from.kind == Origin::Kind::neighbour)
@@ -102,18 +124,18 @@ void Reads::start() {
       ask_keeper(place);
   }
   while (parts_.paths.ready(kSource)) {
-    const BatchPlace place = parts_.paths.take(kSource);
-    const uint64_t sample = parts_.window.at(place).sample;
+    const BatchPlace place = parts_.choice.take(kSource);
+    const BatchWindow::Entry& entry = parts_.window.at(place);
     if (parts_.window.is_forgotten(place))
       leave_out(place);
-    else if (parts_.copies.has(sample))
+    else if (parts_.copies.has(entry.sample) && entry.detour != BatchWindow::Detour::own_copy)
       look_for_anew(place);
     else
-      parts_.flights.start(kSource, sample, place, parts_.paths.wanted(kSource));
+      start_from_source(entry, place);
   }
   auto start_all = [this](Origin from) {
     while (parts_.paths.ready(from)) {
-      const BatchPlace place = parts_.paths.take(from);
+      const BatchPlace place = parts_.choice.take(from);
       parts_.flights.start(from, parts_.window.at(place).sample, place, parts_.paths.wanted(from));
     }
   };
@@ -122,12 +144,18 @@ void Reads::start() {
   for (auto rank = peers.begin(); rank != peers.end();) start_all(peer_origin(*rank++));
 }
 
+void Reads::start_from_source(const BatchWindow::Entry& entry, BatchPlace place) {
+  if (entry.is_detour()) {
+    ++parts_.desk.totals.off_priority;
+    parts_.desk.totals.off_priority_bytes += parts_.desk.source_bytes(entry.sample);
+  }
+  parts_.flights.start(kSource, entry.sample, place, parts_.paths.wanted(kSource));
+}
+
 void Reads::read_ahead() {
   auto has_room = [this] {
-    return parts_.paths.limiter(kSource).has_room() && parts_.keeping.placing_bytes() +
-                                                               parts_.flights.ahead_bytes() +
-                                                               parts_.making.ahead_bytes() <
-                                                           parts_.desk.settings.ahead_bytes;
+    return parts_.paths.limiter(kSource).has_room() &&
+           ahead_bytes() + parts_.pushes.bytes() < parts_.desk.settings.ahead_bytes;
   };
   bool room = !parts_.paths.wanted(kSource) && has_room();
   if (!room) return;
@@ -164,6 +192,8 @@ void Reads::ended(const event::ReadEnded& e) {
   } else if (flight->is_from(Origin::Kind::peer)) {
     // The owner does not have it: it is this rank's turn to read it.
     read_source_next(flight->place);
+  } else if (flight->has_place() && parts_.window.at(flight->place).is_detour()) {
+    detour_failed(flight->place);
   } else {
     not_arrived(*flight, e.end);
   }
@@ -174,6 +204,8 @@ void Reads::made(const event::Made& e) {
   if (!read) return;
   if (e.ok)
     arrived(*read, e.request);
+  else if (read->has_place() && parts_.window.at(read->place).is_detour())
+    detour_failed(read->place);
   else
     not_arrived(*read, ReadEnd::undecodable);
 }
@@ -194,7 +226,12 @@ void Reads::found(const event::Found& e) {
 void Reads::arrived(const Flight& flight, uint64_t id) {
   const uint64_t sample = flight.sample;
   if (flight.has_place()) parts_.window.filled(flight.place);
-  const uint32_t tier = parts_.keeping.tier_of(sample);
+  uint32_t tier = parts_.keeping.tier_of(sample);
+  if (tier != kNoTier && tier > 0 && is_held_up()) {
+    ++parts_.desk.totals.left_out;
+    if (parts_.desk.with_peers) parts_.copies.mark(sample, Past::came);
+    tier = kNoTier;
+  }
   const bool kept = tier != kNoTier;
   if (flight.is_from(Origin::Kind::tier)) {
     // Read from a slower tier than the plan wants it on: a copy moves up.
@@ -202,7 +239,9 @@ void Reads::arrived(const Flight& flight, uint64_t id) {
       place(flight, id, tier);
     return;
   }
-  // A hedge for a copy in a tier that took too long: the copy is still there.
+  // Read beside a copy of this rank, which is still there.
+  if (flight.has_place() && parts_.window.at(flight.place).detour == BatchWindow::Detour::own_copy)
+    return;
   if (flight.hedge && parts_.copies.on_its_way(sample) != OnItsWay::arriving) return;
   const uint32_t replica_tier =
       !kept && is_read_later(flight.place) ? parts_.keeping.replica_tier_of(sample) : kNoTier;
@@ -235,11 +274,40 @@ void Reads::keep(const Flight& flight, uint64_t id, uint32_t tier) {
   if (second != kNoTier) place(flight, id, second);
 }
 
+// The loop waits, or soon will, because memory is full of what a disk or the network is too slow to
+// take.
+bool Reads::is_held_up() const {
+  return parts_.desk.settings.objective == Objective::time && parts_.demand.is_short() &&
+         parts_.keeping.placing_bytes() + parts_.pushes.bytes() >
+             parts_.desk.settings.ahead_bytes / 2;
+}
+
+// What the network has still to take would be late for who needs it next.
+bool Reads::pushes_are_late() const {
+  constexpr double kBatches = 4;
+  return parts_.desk.settings.objective == Objective::time && parts_.demand.is_short() &&
+         parts_.pushes.seconds_left() > kBatches * parts_.demand.pace();
+}
+
+// Its keeper is not to wait for it.
+void Reads::leave_out_push(uint64_t sample) {
+  const uint32_t keeper = parts_.keepers.keeper_of(sample);
+  if (keeper == kNoOwner || keeper == parts_.desk.settings.rank) return;
+  ++parts_.desk.totals.left_out;
+  parts_.desk.act(action::TellUnread{keeper, sample});
+}
+
 // What this rank does not keep, or only as a replica, goes to its keeper.
 void Reads::share(const Flight& flight, uint64_t id, uint32_t replica_tier) {
   // A hedge for a peer that took too long brings what the peer has.
-  if (flight.is_from(Origin::Kind::source) && !flight.beside_peer && is_read_later(flight.place))
-    parts_.pushes.push(id, flight.sample, flight.place);
+  const bool beside_copy =
+      flight.beside_peer || (flight.has_place() && parts_.window.at(flight.place).is_detour());
+  if (flight.is_from(Origin::Kind::source) && !beside_copy && is_read_later(flight.place)) {
+    if (is_held_up() || pushes_are_late())
+      leave_out_push(flight.sample);
+    else
+      parts_.pushes.push(id, flight.sample, flight.place);
+  }
   // It was to be adopted, and there is no room any more.
   if (replica_tier == kNoTier) return parts_.serving.answer(flight.sample);
   parts_.keeping.reserve_replica(flight.sample, replica_tier);
@@ -313,6 +381,8 @@ void Reads::give_up(BatchPlace place) {
 
 void Reads::leave_out(BatchPlace place) {
   const uint64_t sample = parts_.window.at(place).sample;
+  if (parts_.window.at(place).detour == BatchWindow::Detour::own_copy)
+    return parts_.window.leave_empty(place);
   parts_.copies.set(sample, OnItsWay::no);
   parts_.window.leave_empty(place);
   wake_waiters(sample);
@@ -345,7 +415,10 @@ void Reads::lose_tier(uint32_t tier) {
   for (uint32_t slot = 0; slot < parts_.flights.size(); ++slot)
     if (parts_.flights[slot].active && parts_.flights[slot].from == tier_origin(tier))
       lose_copy(parts_.flights.cancel(slot), ReadEnd::missing);
-  for (const BatchPlace& place : parts_.paths.take_all(tier_origin(tier))) look_for(place);
+  for (const BatchPlace& place : parts_.paths.take_all(tier_origin(tier))) {
+    parts_.choice.leave_line(place);
+    look_for(place);
+  }
 }
 
 void Reads::seek(const event::Seek& to) {
@@ -399,6 +472,7 @@ void Reads::give_up_peer_read(uint32_t slot) {
 
 void Reads::leave_peer(uint32_t rank) {
   std::vector<BatchPlace> places = parts_.paths.take_all(peer_origin(rank));
+  for (const BatchPlace& place : places) parts_.choice.leave_line(place);
   for (uint32_t slot = 0; slot < parts_.flights.size(); ++slot) {
     if (!parts_.flights[slot].active || parts_.flights[slot].from != peer_origin(rank)) continue;
     const Flight& flight = parts_.flights.cancel(slot);

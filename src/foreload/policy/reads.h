@@ -44,7 +44,11 @@ class Reads {
   void leave_peer(uint32_t rank);
 
  private:
+  uint64_t bytes_besides() const;
+  uint64_t ahead_bytes() const;
   void look_for(BatchPlace place);
+  void start_from_source(const BatchWindow::Entry& entry, BatchPlace place);
+  void detour_failed(BatchPlace place);
   void look_for_anew(BatchPlace place);
   void ask(uint32_t keeper, BatchPlace place);
   void ask_keeper(BatchPlace place);
@@ -55,6 +59,9 @@ class Reads {
   void share(const Flight& flight, uint64_t id, uint32_t replica_tier);
   void place(const Flight& flight, uint64_t id, uint32_t tier);
   void not_arrived(const Flight& flight, ReadEnd end);
+  bool is_held_up() const;
+  bool pushes_are_late() const;
+  void leave_out_push(uint64_t sample);
   void give_up(BatchPlace place);
   // Nobody wants what this place was to get from the source; others may.
   void leave_out(BatchPlace place);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -14,12 +15,42 @@
 
 namespace foreload {
 
+// What reading is to save. `time`: a sample is taken from where it will be here first, and the
+// source is read although there is a copy where the loop would wait otherwise. `traffic`: never
+// that.
+enum class Objective : uint8_t { time, traffic };
+constexpr std::string_view name_of(Objective objective) {
+  return objective == Objective::time ? "time" : "traffic";
+}
+constexpr std::optional<Objective> parse_objective(std::string_view name) {
+  if (name == name_of(Objective::time)) return Objective::time;
+  if (name == name_of(Objective::traffic)) return Objective::traffic;
+  return std::nullopt;
+}
+
+// What a path gives this rank while all that share it use it; 0: nobody knows.
+struct PathSpeed {
+  double rate = 0;     // bytes per second
+  double latency = 0;  // seconds
+};
+
+// As far as a profile says.
+struct KnownSpeeds {
+  PathSpeed source;
+  std::vector<PathSpeed> tiers;  // of this rank
+  std::vector<PathSpeed> peers;  // by the tier on which they keep a sample
+};
+
 struct PolicySettings {
   uint32_t rank = 0;
+  Objective objective = Objective::traffic;
+  KnownSpeeds speeds;
   uint64_t window_bytes = uint64_t{256} << 20;  // of open batches and of samples on their way
                                                 // to a disk; one batch is open whatever its size
   uint64_t window_samples = 65'536;  // of open batches: where samples are tiny, their number costs
   uint64_t ahead_bytes = uint64_t{32} << 20;  // in flight beyond the window, on their way to a tier
+  // Where memory is as small as two batches, some are larger than others.
+  uint64_t most_of_two_batches() const { return window_bytes + ahead_bytes + ahead_bytes / 2; }
   bool skip_bad_samples = false;
   // Sizes at the source, where what is read there is made into the form in which samples are kept,
   // whose sizes the plan has, before anybody else has it; null: it is kept as it is read.
@@ -69,6 +100,9 @@ struct PolicyTotals {
   uint64_t read_along_bytes = 0;  // that one read of the source gave to further batches, too
   uint64_t hedged = 0;            // samples read a second time because the first took too long
   uint64_t hedged_bytes = 0;
+  uint64_t off_priority = 0;        // samples read from the source although a copy was there,
+  uint64_t off_priority_bytes = 0;  // which would have come later than they were needed
+  uint64_t left_out = 0;  // samples not kept, or not pushed, because the loop would have waited
   uint64_t late_tier_reads = 0;     // given up
   uint64_t read_ahead = 0;          // samples read into a tier before their batch was open
   uint64_t window_bytes = 0;        // now

@@ -8,13 +8,19 @@
 namespace foreload {
 
 bool BatchWindow::has_room(uint64_t bytes, uint64_t samples, uint64_t others) const {
-  return batches_.empty() || (open_bytes_ + others + bytes <= desk_.settings.window_bytes &&
-                              open_samples_ + samples <= desk_.settings.window_samples);
+  if (batches_.empty()) return true;
+  if (open_samples_ + samples > desk_.settings.window_samples) return false;
+  const PolicySettings& settings = desk_.settings;
+  if (open_bytes_ + others + bytes <= settings.window_bytes) return true;
+  // One is computed while the next is filled: what reads ahead could take is better used for that.
+  return batches_.size() == 1 && others == 0 &&
+         open_bytes_ + bytes <= settings.most_of_two_batches();
 }
 
 uint64_t BatchWindow::open(uint64_t epoch, std::span<const uint64_t> samples, uint64_t bytes) {
   open_bytes_ += bytes;
   open_samples_ += samples.size();
+  unready_ += samples.size();
   return batches_.emplace_back(make(next_number_++, epoch, samples, bytes)).number;
 }
 
@@ -90,6 +96,7 @@ BatchWindow::Batch* BatchWindow::find(uint64_t number) {
 void BatchWindow::settle(Batch& batch, Entry& entry, State state) {
   assert(batch.pending > 0 && entry.state != State::ready && entry.state != State::bad);
   entry.state = state;
+  if (!is_fetch(batch.number)) --unready_;
   if (--batch.pending == 0 && is_fetch(batch.number)) complete_.push_back(batch.number);
 }
 
@@ -99,6 +106,7 @@ void BatchWindow::filled(BatchPlace place) {
   if (!desk_.settings.decode || batch.as_bytes) return settle(batch, entry, State::ready);
   entry.state = State::decoding;
   ++desk_.totals.decoding;
+  decoding_.begin(desk_.now);
   desk_.act(action::Decode{entry.sample, place});
 }
 
@@ -106,6 +114,7 @@ void BatchWindow::decoded(const event::Decoded& e) {
   Batch* batch = find(e.place.batch);
   if (batch == nullptr) return;  // closed by a seek
   --desk_.totals.decoding;
+  decoding_.end(desk_.now, 1);
   Entry& entry = batch->entries[e.place.index];
   if (e.ok) return settle(*batch, entry, State::ready);
   mark_bad(e.place, ReadEnd::undecodable, std::max(entry.tries, 1u), desk_.now - entry.first_try);
@@ -167,6 +176,7 @@ void BatchWindow::deliver() {
       desk_.act(action::Substitute{{batch.number, good}, {batch.number, i}});
     }
     batch.delivered = true;
+    batch.delivered_at = desk_.now;
     ++next_delivery_;
     desk_.act(action::Deliver{batch.number});
   }
@@ -183,12 +193,16 @@ void BatchWindow::consumed(uint64_t batch) {
 void BatchWindow::close_all() {
   for (const Batch& batch : batches_) {
     desk_.act(action::CloseBatch{batch.number});
-    desk_.totals.decoding -= static_cast<uint64_t>(std::ranges::count(
-        batch.entries, State::decoding, [](const Entry& entry) { return entry.state; }));
+    for (const Entry& entry : batch.entries) {
+      if (entry.state != State::decoding) continue;
+      --desk_.totals.decoding;
+      decoding_.end(desk_.now, 0);
+    }
   }
   batches_.clear();
   open_bytes_ = 0;
   open_samples_ = 0;
+  unready_ = 0;
   waiters_.clear();
   next_delivery_ = next_number_;
 }

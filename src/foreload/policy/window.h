@@ -15,12 +15,15 @@
 #include <vector>
 
 #include "foreload/policy/desk.h"
+#include "foreload/policy/throughput.h"
 
 namespace foreload {
 
 class BatchWindow {
  public:
   enum class State : uint8_t { waiting, reading, decoding, ready, bad };
+  // Whether the source is read although there is a copy: one of this rank, or of another.
+  enum class Detour : uint8_t { no, own_copy, other_copy, never };
   struct Entry {
     uint64_t sample;
     State state = State::waiting;
@@ -28,11 +31,16 @@ class BatchWindow {
     unsigned tries = 0;
     RunTime first_try{0};
     RunTime asked = RunTime::max();  // when a peer was first to be asked for it
+    Detour detour = Detour::no;      // never: it has failed
+    uint8_t way = UINT8_MAX;         // in whose line it is counted (outlook.h)
+
+    bool is_detour() const { return detour == Detour::own_copy || detour == Detour::other_copy; }
   };
 
   explicit BatchWindow(Desk& desk) : desk_(desk) {}
 
-  // Whether another batch may be open, besides so many bytes of other things; one may always.
+  // Whether another batch may be open, besides so many bytes of other things; one may always, and
+  // two where all of the memory has room for two.
   bool has_room(uint64_t bytes, uint64_t samples, uint64_t others) const;
   // Its number.
   uint64_t open(uint64_t epoch, std::span<const uint64_t> samples, uint64_t bytes);
@@ -57,6 +65,18 @@ class BatchWindow {
   // REQUIRES: the place's batch is open.
   Entry& at(BatchPlace place) { return batch(place.batch).entries[place.index]; }
   uint64_t epoch_of(BatchPlace place) { return batch(place.batch).epoch; }
+  // What the loop has, and what it can have.
+  uint64_t delivered() const {
+    return batches_.empty() ? 0 : next_delivery_ - batches_.front().number;
+  }
+  uint64_t next_delivery() const { return next_delivery_; }
+  // When the loop could have the first of them; 0: there is none.
+  RunTime first_delivered_at() const {
+    return delivered() > 0 ? batches_.front().delivered_at : RunTime{0};
+  }
+  // Places of ordered batches that are neither ready nor bad.
+  uint64_t unready() const { return unready_; }
+  const Throughput& decoding() const { return decoding_; }
   // Somebody waits for it now.
   bool is_next(BatchPlace place) const {
     return place.batch == next_delivery_ || is_fetch(place.batch);
@@ -87,6 +107,7 @@ class BatchWindow {
     uint64_t bytes = 0;
     uint32_t pending = 0;  // entries neither ready nor bad
     bool delivered = false;
+    RunTime delivered_at{0};
     bool failed = false;
     bool as_bytes = false;
     bool forgotten = false;
@@ -107,6 +128,8 @@ class BatchWindow {
   uint64_t next_delivery_ = 0;
   uint64_t open_bytes_ = 0;
   uint64_t open_samples_ = 0;
+  uint64_t unready_ = 0;
+  Throughput decoding_;  // samples
   std::deque<event::Fetch> queue_;
   std::map<uint64_t, Batch> fetches_;  // open, by number
   std::vector<uint64_t> complete_;     // of them

@@ -2,6 +2,7 @@
 #include "foreload/sim/advise.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -23,6 +24,10 @@ constexpr double kNoticeable = 0.03;
 constexpr double kGoodEnough = 0.5;
 // In one simulation: some seconds.
 constexpr uint64_t kMostReads = 500'000;
+// A smaller job may come out differently. One of twice its size must come to nearly the same, or is
+// tried itself, up to some minutes.
+constexpr double kNearlyTheSame = 0.03;
+constexpr uint64_t kMostReadsOfAll = 4'000'000;
 
 struct Change {
   std::string part;
@@ -40,10 +45,6 @@ std::string rate_text(double rate) {
   return format_bytes(static_cast<uint64_t>(rate)) + "/s";
 }
 
-double best_rate(const Curve& curve) {
-  return std::ranges::max(curve.points(), {}, &Curve::Point::rate).rate;
-}
-
 // Twice what a tier has; where it has less than a tenth of its part of the data set, all of that.
 uint64_t more(uint64_t capacity, uint64_t part) {
   return capacity < part / 10 ? part : 2 * capacity;
@@ -53,6 +54,18 @@ std::vector<Change> changes_of(const Scenario& scenario, uint64_t dataset_bytes)
   const ClusterSettings& cluster = scenario.cluster;
   const uint64_t part = dataset_bytes / cluster.nodes() + dataset_bytes % cluster.nodes();
   std::vector<Change> changes;
+  if (cluster.preprocess)
+    changes.push_back({"preprocessing",
+                       fmt::format("{} preprocessing threads per rank instead of {}",
+                                   2 * cluster.preprocess_threads, cluster.preprocess_threads),
+                       [](Scenario& s) {
+                         s.cluster.preprocess_threads *= 2;
+                         s.cluster.preprocess_cpus *= 2;
+                       }});
+  changes.push_back({"staging",
+                     fmt::format("{} of memory for batches ahead instead of {}",
+                                 format_bytes(2 * cluster.staging), format_bytes(cluster.staging)),
+                     [](Scenario& s) { s.cluster.staging *= 2; }});
   for (size_t i = cluster.tiers.size(); i-- > 0;) {
     const TierSettings& tier = cluster.tiers[i];
     const uint64_t to = more(tier.capacity, part);
@@ -66,7 +79,7 @@ std::vector<Change> changes_of(const Scenario& scenario, uint64_t dataset_bytes)
                        fmt::format("a network of {} instead of {}", rate_text(2 * cluster.network),
                                    rate_text(cluster.network)),
                        [](Scenario& s) { s.cluster.network *= 2; }});
-  const double source = best_rate(cluster.source.curve);
+  const double source = cluster.source.curve.best_rate();
   changes.push_back(
       {"source",
        fmt::format("a source of {} instead of {}", rate_text(2 * source), rate_text(source)),
@@ -93,16 +106,39 @@ struct Estimate {
   double seconds = 0;
 };
 
-Result<Estimate> estimate(const Scenario& scenario, const std::string& policy,
+Result<Estimate> estimate(const Scenario& scenario, const std::string& policy, uint64_t most_reads,
                           const Progress& progress) {
-  FORELOAD_TRY(const ScaledDown small, scaled_down(scenario, kMostReads));
+  FORELOAD_TRY(const ScaledDown small, scaled_down(scenario, most_reads));
   FORELOAD_TRY(PolicyResult result, simulate_policy(small.scenario, policy, progress));
   const double seconds = scaled_up_seconds(small, result.outcome);
   return Estimate{std::move(result), small.factor, seconds};
 }
 
+// So many reads that twice as many come to nearly the same.
+Result<uint64_t> reads_that_tell(const Scenario& scenario, const std::string& policy) {
+  uint64_t reads = kMostReads;
+  FORELOAD_TRY(Estimate smaller, estimate(scenario, policy, reads, {}));
+  while (smaller.factor > 1 && smaller.result.supported && reads < kMostReadsOfAll) {
+    FORELOAD_TRY(Estimate larger, estimate(scenario, policy, 2 * reads, {}));
+    if (std::abs(larger.seconds - smaller.seconds) <= kNearlyTheSame * larger.seconds) break;
+    reads *= 2;
+    smaller = std::move(larger);
+  }
+  return reads;
+}
+
 double gain(const Advice& advice, const Trial& trial) {
   return (advice.seconds - trial.seconds) / advice.seconds;
+}
+
+// Ranks cost most, and are named only where they help more than anything else.
+void advise_ranks(Advice& advice, const Trial* best) {
+  const auto ranks = std::ranges::find(advice.trials, "ranks", &Trial::part);
+  if (ranks == advice.trials.end() || gain(advice, *ranks) < kNoticeable) return;
+  if (best != nullptr && gain(advice, *ranks) <= gain(advice, *best)) return;
+  advice.sentences.push_back(fmt::format("More ranks help most: {} saves {:.1f} s ({:.0f} %).",
+                                         ranks->what, advice.seconds - ranks->seconds,
+                                         100 * gain(advice, *ranks)));
 }
 
 void conclude(Advice& advice) {
@@ -130,11 +166,12 @@ void conclude(Advice& advice) {
     if (best == nullptr || trial.seconds < best->seconds) best = &trial;
   }
   if (best == nullptr || gain(advice, *best) < kNoticeable) {
-    advice.limit = "preprocess";
+    advice.limit = "latency";
     advice.sentences.push_back(
         fmt::format("{:.1f} % of the time is spent waiting for data, but no single change of "
-                    "storage or network helps: preprocessing, latency or look-ahead limit it.",
+                    "storage, network, memory or threads helps: latency limits it.",
                     100 * waiting));
+    advise_ranks(advice, nullptr);
     return;
   }
   advice.limit = best->part;
@@ -151,6 +188,7 @@ void conclude(Advice& advice) {
     advice.sentences.push_back(fmt::format("The one that helps most: {} saves {:.1f} s ({:.0f} %).",
                                            best->what, advice.seconds - best->seconds,
                                            100 * gain(advice, *best)));
+  advise_ranks(advice, best);
 }
 
 }  // namespace
@@ -165,7 +203,8 @@ Result<Advice> advise(const Scenario& scenario, std::string policy, const Progre
     const uint64_t now = whole == 0 ? 0 : part * kParts / whole;
     return !progress || progress(done + now, kParts * (changes.size() + 1));
   };
-  FORELOAD_TRY(const Estimate base, estimate(scenario, policy, report));
+  FORELOAD_TRY(const uint64_t reads, reads_that_tell(scenario, policy));
+  FORELOAD_TRY(const Estimate base, estimate(scenario, policy, reads, report));
   if (!base.result.supported)
     return fail(ErrorKind::invalid,
                 fmt::format("policy {} cannot run this job: {}", policy, base.result.reason));
@@ -185,7 +224,7 @@ Result<Advice> advise(const Scenario& scenario, std::string policy, const Progre
     Scenario changed = scenario;
     change.apply(changed);
     // More ranks may be one too many for the policy or the data set; then there is no such trial.
-    const auto trial = estimate(changed, policy, report);
+    const auto trial = estimate(changed, policy, reads, report);
     if (!trial && trial.error().kind == ErrorKind::cancelled) return tl::unexpected(trial.error());
     if (trial && trial->result.supported)
       advice.trials.push_back({change.what, change.part, trial->seconds});

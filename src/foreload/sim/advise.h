@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What limits a job, and what to buy: simulates it again with more disk, memory, network, source
-// and ranks, and says in sentences what each would change. Large jobs are simulated smaller.
+// What limits a job, and what to buy: simulates it again with more preprocessing threads, memory
+// for batches ahead, disk, memory, network, source and ranks, and says in sentences what each would
+// change. Large jobs are simulated smaller, as long as one of twice that size comes to the same.
 //
 // For one thread.
 #pragma once
@@ -19,7 +20,7 @@ namespace foreload::sim {
 // One change, and what it does to the job.
 struct Trial {
   std::string what;  // "100 GB of memory per node instead of 50 GB"
-  std::string part;  // disk, memory, network, source, ranks
+  std::string part;  // preprocessing, staging, disk, memory, network, source, ranks
   double seconds = 0;
 };
 

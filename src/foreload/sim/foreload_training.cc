@@ -2,8 +2,10 @@
 #include "foreload/sim/foreload_training.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,8 +23,69 @@ constexpr uint64_t kComputed = uint64_t{1} << 62;  // tokens of the loops; the r
 // Reads in flight that production begins with and allows at most.
 constexpr Limiter::Settings kMemoryLimiter{256, 256, 256};
 constexpr Limiter::Settings kDiskLimiter{1, 64, 16};
+constexpr uint64_t kLeastAhead = 8;  // samples
 
-Job job_of(const Scenario& scenario) {
+double seconds_of(RunTime time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// A plan has one tier at least, and samples without bytes are kept in one without room.
+Scenario with_a_tier(Scenario scenario) {
+  if (scenario.cluster.tiers.empty()) scenario.cluster.tiers.push_back({.name = "memory"});
+  return scenario;
+}
+
+// What a probe would advise: the requests that a device serves best, and twice those that wait for
+// their first byte besides, because they do not come evenly.
+double best_in_flight(const DeviceSettings& device, uint64_t mean_bytes) {
+  const double best = device.curve.best_concurrency();
+  return best + 2 * device.curve.rate(best) * device.latency.mean /
+                    static_cast<double>(std::max<uint64_t>(1, mean_bytes));
+}
+
+Limiter::Settings source_limiter(const ClusterSettings& cluster, uint64_t mean_bytes) {
+  return shared_among(cluster.ranks, best_in_flight(cluster.source, mean_bytes), BestOf::path, {});
+}
+
+Limiter::Settings tier_limiter(const ClusterSettings& cluster, uint32_t tier, uint64_t mean_bytes) {
+  if (tier == 0) return kMemoryLimiter;
+  Limiter::Settings limiter = kDiskLimiter;
+  limiter.first = part_of(best_in_flight(cluster.tiers[tier].read, mean_bytes),
+                          cluster.ranks_per_node, limiter);
+  return limiter;
+}
+
+// What each of so many ranks gets of a device while all have so many reads in flight.
+double rate_in_flight(const DeviceSettings& device, unsigned in_flight, uint32_t ranks,
+                      uint64_t mean_bytes) {
+  const double bytes = in_flight * static_cast<double>(std::max<uint64_t>(1, mean_bytes));
+  const double share = device.curve.rate(static_cast<double>(in_flight) * ranks) / ranks;
+  return bytes / (device.latency.mean + bytes / share);
+}
+
+double source_share(const ClusterSettings& cluster, uint64_t mean_bytes) {
+  const double share = rate_in_flight(cluster.source, source_limiter(cluster, mean_bytes).first,
+                                      cluster.ranks, mean_bytes);
+  return cluster.source_link ? std::min(share, *cluster.source_link / cluster.ranks_per_node)
+                             : share;
+}
+
+KnownSpeeds speeds_of(const ClusterSettings& cluster, uint64_t mean_bytes) {
+  const double local = cluster.ranks_per_node;
+  KnownSpeeds speeds;
+  speeds.source = {source_share(cluster, mean_bytes), cluster.source.latency.mean};
+  for (uint32_t tier = 0; tier < cluster.tiers.size(); ++tier) {
+    const DeviceSettings& read = cluster.tiers[tier].read;
+    const double rate = rate_in_flight(read, tier_limiter(cluster, tier, mean_bytes).first,
+                                       cluster.ranks_per_node, mean_bytes);
+    speeds.tiers.push_back({rate, read.latency.mean});
+    speeds.peers.push_back(
+        {std::min(rate, cluster.network / local), read.latency.mean + 2 * cluster.network_latency});
+  }
+  return speeds;
+}
+
+Job job_of(const Scenario& scenario, uint64_t mean_bytes) {
   Job job;
   job.order.name = scenario.training.order;
   job.seed = scenario.training.seed;
@@ -31,19 +94,16 @@ Job job_of(const Scenario& scenario) {
   job.batching = {scenario.training.batch_size, scenario.training.drop_last};
   std::vector<PlannedTier> tiers;
   double speed = 1e18;
-  for (uint32_t tier = 0; tier < scenario.cluster.tiers.size(); ++tier)
+  const ClusterSettings& cluster = scenario.cluster;
+  for (uint32_t tier = 0; tier < cluster.tiers.size(); ++tier)
     tiers.push_back(
-        {scenario.cluster.tiers[tier].name, scenario.cluster.capacity(tier), speed /= 2});
-  if (!tiers.empty()) job.tiers = {tiers};
+        {cluster.tiers[tier].name, cluster.capacity(tier), speed /= 2,
+         rate_in_flight(cluster.tiers[tier].read, tier_limiter(cluster, tier, mean_bytes).first,
+                        cluster.ranks_per_node, mean_bytes)});
+  if (scenario.training.objective == Objective::time)
+    leave_out_slow_tiers(tiers, source_share(cluster, mean_bytes));
+  job.tiers = {tiers};
   return job;
-}
-
-// What a probe would advise: the requests that a device serves best, and those that wait for their
-// first byte besides.
-double best_in_flight(const DeviceSettings& device, uint64_t mean_bytes) {
-  const double best = device.curve.best_concurrency();
-  return best + device.curve.rate(best) * device.latency.mean /
-                    static_cast<double>(std::max<uint64_t>(1, mean_bytes));
 }
 
 // As the loader sets it up with a profile of this machine.
@@ -51,21 +111,19 @@ PolicySettings policy_of(const Scenario& scenario, uint64_t mean_bytes, uint32_t
   const ClusterSettings& cluster = scenario.cluster;
   PolicySettings settings;
   settings.rank = rank;
+  settings.objective = scenario.training.objective;
+  settings.speeds = speeds_of(cluster, mean_bytes);
   settings.window_bytes = cluster.staging - cluster.staging / 4;
-  settings.ahead_bytes = cluster.staging / 4;
+  // Some samples at least: with fewer on their way a tier would be filled one latency after
+  // another.
+  settings.ahead_bytes = std::max(cluster.staging / 4, kLeastAhead * mean_bytes);
   settings.decode = cluster.preprocess.has_value();
   settings.decoded_bytes = cluster.preprocessed;
   settings.peers = cluster.ranks > 1;
   settings.eviction = cluster.eviction;
-  settings.source_limiter = shared_among(cluster.ranks, best_in_flight(cluster.source, mean_bytes),
-                                         BestOf::path, settings.source_limiter);
-  for (size_t tier = 0; tier < cluster.tiers.size(); ++tier) {
-    Limiter::Settings limiter = tier == 0 ? kMemoryLimiter : kDiskLimiter;
-    if (tier > 0)
-      limiter.first = part_of(best_in_flight(cluster.tiers[tier].read, mean_bytes),
-                              cluster.ranks_per_node, limiter);
-    settings.tier_limiters.push_back(limiter);
-  }
+  settings.source_limiter = source_limiter(cluster, mean_bytes);
+  for (uint32_t tier = 0; tier < cluster.tiers.size(); ++tier)
+    settings.tier_limiters.push_back(tier_limiter(cluster, tier, mean_bytes));
   return settings;
 }
 
@@ -101,6 +159,7 @@ class ForeloadTraining final : public World {
   };
 
   void ready(uint32_t rank) override { go_on(rank); }
+  void failed(uint32_t rank, const action::Fail& fail) override;
   uint64_t all_steps() const { return workload_.steps() * workload_.epochs(); }
   void go_on(uint32_t rank);
   void computed(uint32_t rank);
@@ -120,6 +179,7 @@ class ForeloadTraining final : public World {
   Time epoch_begin_ = 0;
   StallCurve stalls_;
   Outcome outcome_;
+  std::optional<Error> error_;  // why a batch cannot be had
 };
 
 Result<Outcome> ForeloadTraining::run(const Progress& progress) {
@@ -127,7 +187,7 @@ Result<Outcome> ForeloadTraining::run(const Progress& progress) {
   for (const auto& rank : ranks_) rank->begin();
   Agenda& agenda = cluster_.agenda();
   const uint32_t first_timer = ranks_.front()->timer_slot();
-  for (uint64_t wakes = 1; step_ < all_steps() && !agenda.empty(); ++wakes) {
+  for (uint64_t wakes = 1; step_ < all_steps() && !error_ && !agenda.empty(); ++wakes) {
     const uint32_t slot = agenda.next();
     if (cluster_.owns(slot)) {
       const auto token = cluster_.woken(slot);
@@ -142,6 +202,7 @@ Result<Outcome> ForeloadTraining::run(const Progress& progress) {
     if (progress && wakes % kWakesPerReport == 0 && !progress(step_, all_steps()))
       return fail(ErrorKind::cancelled, "the simulation was cancelled");
   }
+  if (error_) return tl::unexpected(*error_);
   if (step_ < all_steps())
     return fail(
         ErrorKind::invalid,
@@ -159,6 +220,17 @@ Result<Outcome> ForeloadTraining::run(const Progress& progress) {
       outcome_.hits.own[tier] += hits.own[tier];
   }
   return std::move(outcome_);
+}
+
+// Here all reads succeed that end in time.
+void ForeloadTraining::failed(uint32_t rank, const action::Fail& fail) {
+  if (error_) return;
+  error_ = Error{
+      ErrorKind::unreadable,
+      fmt::format("rank {} cannot read sample {}: the source did not answer within the deadline of "
+                  "{:.0f} s, after {} tries over {:.0f} s: check cluster.source.latency and curve",
+                  rank, fail.sample, seconds_of(PolicySettings{}.read_deadline), fail.tries,
+                  seconds_of(fail.since_first_try))};
 }
 
 // The rank's loop takes its next batch, if it may and there is one.
@@ -210,9 +282,14 @@ void ForeloadTraining::end_step() {
 
 Result<Outcome> train_foreload(const Scenario& scenario, const Workload& workload,
                                const Progress& progress) {
-  FORELOAD_TRY(Plan plan, Plan::make(job_of(scenario), workload.sizes(), {.threads = 1}));
-  return ForeloadTraining(scenario, workload, std::make_shared<const Plan>(std::move(plan)))
-      .run(progress);
+  const Scenario job = with_a_tier(scenario);
+  FORELOAD_TRY(Plan plan,
+               Plan::make(job_of(job, workload.sizes().mean()), workload.sizes(), {.threads = 1}));
+  FORELOAD_TRY(
+      Outcome outcome,
+      ForeloadTraining(job, workload, std::make_shared<const Plan>(std::move(plan))).run(progress));
+  outcome.hits.own.resize(scenario.cluster.tiers.size());
+  return outcome;
 }
 
 }  // namespace foreload::sim

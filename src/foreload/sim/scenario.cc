@@ -11,6 +11,7 @@
 
 #include "foreload/base/text.h"
 #include "foreload/policy/eviction.h"
+#include "foreload/sim/json_lines.h"
 #include "foreload/sim/measured.h"
 #include "foreload/sim/rival.h"
 #include "foreload/sim/section.h"
@@ -162,6 +163,15 @@ void read_dataset(Section& section, const Folder& folder, DatasetSettings& datas
   if (dataset.index.empty() && dataset.mean == 0) section.missing("mean");
 }
 
+void read_objective(Section& section, Objective& objective) {
+  std::string name(name_of(objective));
+  section.text("objective", name);
+  const auto known = parse_objective(name);
+  if (!known)
+    return section.complain("objective", fmt::format("is \"{}\": use time or traffic", name));
+  objective = *known;
+}
+
 void read_training(Section& section, const Folder& folder, TrainingSettings& training) {
   std::string run;
   section.text("run", run);
@@ -190,6 +200,7 @@ void read_training(Section& section, const Folder& folder, TrainingSettings& tra
   section.count("seed", training.seed, 0);
   section.number("exchange", training.exchange, 0);
   section.number("jitter", training.jitter, 0, 1);
+  read_objective(section, training.objective);
   section.section("stragglers", [&](Section& stragglers) {
     stragglers.number("share", training.straggler_share, 0, 1);
     stragglers.number("factor", training.straggler_factor, 1, 1000);
@@ -239,6 +250,7 @@ Result<ScenarioFile> ScenarioFile::load(const std::filesystem::path& file) {
   if (!scenario)
     return fail(scenario.error().kind, fmt::format("cannot read scenario {}: {}", file.native(),
                                                    scenario.error().message));
+  scenario->written_ = text;
   return scenario;
 }
 
@@ -246,6 +258,9 @@ Result<ScenarioFile> ScenarioFile::parse(std::string_view json,
                                          const std::filesystem::path& folder) {
   const Json parsed = Json::parse(json, nullptr, /*allow_exceptions=*/false,
                                   /*ignore_comments=*/true);
+  if (parsed.is_discarded())
+    return fail(ErrorKind::invalid,
+                fmt::format("line {}: it is not JSON from here on", line_of_flaw(json)));
   if (!parsed.is_object())
     return fail(ErrorKind::invalid, "it is not a JSON object; docs/simulator.md has an example");
   ScenarioFile file;
@@ -291,6 +306,7 @@ Result<void> ScenarioFile::set(std::string_view key, std::string_view value) {
   const Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
   *at = parsed.is_discarded() ? Json(std::string(value)) : parsed;
   text_ = json.dump();
+  written_.clear();
   return {};
 }
 
@@ -312,8 +328,11 @@ Result<Scenario> ScenarioFile::read() const {
   read_policies(top, scenario.policies);
   read_sweeps(top, scenario.sweeps);
   top.finish();
-  if (error) return tl::unexpected(*error);
-  return scenario;
+  if (!error) return scenario;
+  if (written_.empty()) return tl::unexpected(*error);
+  // What is said begins with the key.
+  const std::string_view key = std::string_view(error->message).substr(0, error->message.find(':'));
+  return fail(error->kind, fmt::format("line {}: {}", line_of(written_, key), error->message));
 }
 
 }  // namespace foreload::sim

@@ -18,6 +18,7 @@
 #include "foreload/model/curve.h"
 #include "foreload/plan/order.h"
 #include "foreload/plan/sizes.h"
+#include "foreload/policy/settings.h"
 
 namespace foreload::sim {
 
@@ -92,6 +93,7 @@ struct TrainingSettings {
   double jitter = 0;            // standard deviation of a batch's compute time, as a share
   double straggler_share = 0;   // of all ranks, slower than the others
   double straggler_factor = 1;  // times as long
+  Objective objective = Objective::time;  // foreload only
 };
 
 struct Sweep {
@@ -122,11 +124,13 @@ class ScenarioFile {
   // Replaces one value: `key` is a path like cluster.tiers.0.capacity, `value` JSON, or text that
   // is none ("2GB"). Fails with `invalid` if a part of the path is no key of the schema.
   Result<void> set(std::string_view key, std::string_view value);
-  // What it says. Fails with `invalid`, naming the key and, for an unknown one, the nearest known.
+  // What it says. Fails with `invalid`, naming the key and, for an unknown one, the nearest known,
+  // and of a file the line.
   Result<Scenario> read() const;
 
  private:
-  std::string text_;  // JSON
+  std::string text_;     // JSON
+  std::string written_;  // as the file has it; empty if there is none
   std::filesystem::path folder_;
 };
 

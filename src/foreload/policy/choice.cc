@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreload/policy/choice.h"
+
+namespace foreload {
+namespace {
+
+// Of two times that are about the same nobody knows which is shorter.
+constexpr double kClearlySooner = 0.95;
+
+}  // namespace
+
+void Choice::line_up(Origin from, BatchPlace place) {
+  BatchWindow::Entry& entry = window_.at(place);
+  entry.way = static_cast<uint8_t>(paths_.outlook().way(from, entry.sample));
+  paths_.outlook().line_up(entry.way);
+  paths_.line_up(from, place);
+}
+
+void Choice::go_first(BatchPlace place) {
+  window_.at(place).way = Outlook::kSourceWay;
+  paths_.outlook().line_up(Outlook::kSourceWay);
+  paths_.go_first(place);
+}
+
+BatchPlace Choice::take(Origin from) {
+  const BatchPlace place = paths_.take(from);
+  leave_line(place);
+  return place;
+}
+
+void Choice::leave_line(BatchPlace place) {
+  BatchWindow::Entry& entry = window_.at(place);
+  if (entry.way == Outlook::kNoWay) return;
+  paths_.outlook().leave_line(entry.way);
+  entry.way = Outlook::kNoWay;
+}
+
+bool Choice::is_too_late(Origin copy, BatchPlace place) const {
+  // Memory is faster than any source.
+  if (desk_.settings.objective == Objective::traffic || copy == tier_origin(0)) return false;
+  const BatchWindow::Entry& entry = window_.at(place);
+  if (entry.detour == BatchWindow::Detour::never) return false;
+  const Outlook& outlook = paths_.outlook();
+  const double there =
+      outlook.seconds(outlook.way(copy, entry.sample), paths_.limiter(copy).limit());
+  if (there <= demand_.seconds(place)) return false;
+  // Whoever does not know the source tries it with one read.
+  if (outlook.unknown(Outlook::kSourceWay)) return outlook.idle(Outlook::kSourceWay);
+  return outlook.seconds(Outlook::kSourceWay, paths_.limiter(kSource).limit()) <
+         kClearlySooner * there;
+}
+
+void Choice::line_up_for(Origin copy, BatchPlace place) {
+  using Detour = BatchWindow::Detour;
+  Detour& detour = window_.at(place).detour;
+  const bool late = is_too_late(copy, place);
+  if (detour != Detour::never)
+    detour = !late                             ? Detour::no
+             : copy.kind == Origin::Kind::tier ? Detour::own_copy
+                                               : Detour::other_copy;
+  line_up(late ? kSource : copy, place);
+}
+
+}  // namespace foreload

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When a read would end on each path, and what a policy does with that.
+#include "foreload/policy/outlook.h"
+
+#include <chrono>
+
+#include <gtest/gtest.h>
+
+#include "alone.h"
+#include "one_rank.h"
+
+namespace foreload {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(Throughput, CountsTheTimeInWhichSomethingIsUnderWay) {
+  Throughput flow;
+  for (int i = 0; i < 20; ++i) {
+    flow.begin(milliseconds(100 * i));
+    flow.end(milliseconds(100 * i + 10), 5);
+  }
+  EXPECT_TRUE(flow.known());
+  EXPECT_DOUBLE_EQ(flow.seconds_for_one(milliseconds(5000)), 0.002);
+  EXPECT_DOUBLE_EQ(flow.crowd(), 1);
+}
+
+PolicySettings with_profile() {
+  PolicySettings settings;
+  settings.objective = Objective::time;
+  settings.speeds.source = {1000, 0.01};
+  settings.speeds.tiers = {{}, {100, 0.5}};
+  return settings;
+}
+
+TEST(Outlook, BeginsWithTheProfile) {
+  Alone parts(plan_of(job_of(1, 0, 2000), *Sizes::uniform(20, 100)), with_profile());
+  const Outlook& outlook = parts.paths.outlook();
+  EXPECT_DOUBLE_EQ(outlook.seconds(Outlook::kSourceWay, 1), 0.1);
+  EXPECT_DOUBLE_EQ(outlook.seconds(outlook.way(tier_origin(1), 0), 1), 1);
+}
+
+TEST(Outlook, WhoeverLinesUpWaitsForTheOthers) {
+  Alone parts(plan_of(job_of(1, 0, 2000), *Sizes::uniform(20, 100)), with_profile());
+  Outlook& outlook = parts.paths.outlook();
+  outlook.line_up(Outlook::kSourceWay);
+  outlook.begin(Outlook::kSourceWay);
+  EXPECT_DOUBLE_EQ(outlook.seconds(Outlook::kSourceWay, 1), 0.3);
+}
+
+// The disk holds everything and is ten times as slow as the source.
+uint64_t reads_beside_the_disk(Objective objective) {
+  PolicySettings settings = with_profile();
+  settings.objective = objective;
+  const auto plan = plan_of(job_of(1, 0, 2000), *Sizes::uniform(20, 100));
+  std::vector<Held> held;
+  for (uint64_t sample = 0; sample < 20; ++sample) held.push_back({sample, 0, 1});
+  OneRank world(plan, settings, held);
+  world.run();
+  EXPECT_EQ(world.lists_.at(0), reading_list(*plan, 0));
+  EXPECT_EQ(world.totals().off_priority_bytes, world.source_bytes_);
+  return world.totals().off_priority;
+}
+
+TEST(Choice, TheSourceHelpsWhereTheLoopWouldWaitForADisk) {
+  EXPECT_GT(reads_beside_the_disk(Objective::time), 0u);
+}
+
+TEST(Choice, ForLeastTrafficItDoesNot) {
+  EXPECT_EQ(reads_beside_the_disk(Objective::traffic), 0u);
+}
+
+}  // namespace
+}  // namespace foreload
