@@ -54,12 +54,17 @@ TEST(OpenFolders, WhoHoldsOneCanGoOnUsingIt) {
   EXPECT_NE(::fcntl(held->get(), F_GETFD), -1);
 }
 
-TEST(OpenFolders, AllCanBeClosed) {
+// Reads that each held the folder of the other's file once kept each other from opening any.
+TEST(OpenFolders, NoneIsKeptAfterDescriptorsRanOut) {
   OpenFolders folders(2);
-  EXPECT_FALSE(folders.close_all());
+  EXPECT_TRUE(folders.used());
   folders.keep("a", some_folder(), kStart);
-  EXPECT_TRUE(folders.close_all());
+  EXPECT_TRUE(folders.give_up());
+  EXPECT_FALSE(folders.used());
+  EXPECT_NE(folders.keep("b", some_folder(), kStart), nullptr);  // for who has opened it
   EXPECT_EQ(folders.find("a", kStart), nullptr);
+  EXPECT_EQ(folders.find("b", kStart), nullptr);
+  EXPECT_FALSE(folders.give_up());
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ Outcome FolderFiles::check_status(const struct statx& status, const Extent& exte
 }
 
 bool FolderFiles::close_idle() const {
-  const bool folders_closed = folders->close_all();
+  const bool folders_closed = folders->give_up();
   return open->close_all() || folders_closed;
 }
 

@@ -23,6 +23,7 @@ OpenFolders::Folder OpenFolders::keep(std::string_view name, Descriptor folder, 
   auto opened = std::make_shared<const Descriptor>(std::move(folder));
   const std::scoped_lock lock(mutex_);
   if (const auto found = places_.find(name); found != places_.end()) return found->second->folder;
+  if (given_up_) return opened;
   kept_.push_back({std::string(name), opened, now});
   places_.emplace(kept_.back().name, std::prev(kept_.end()));
   if (kept_.size() > most_) {
@@ -41,8 +42,9 @@ void OpenFolders::forget(std::string_view name) {
   kept_.erase(place);
 }
 
-bool OpenFolders::close_all() {
+bool OpenFolders::give_up() {
   const std::scoped_lock lock(mutex_);
+  given_up_ = true;
   places_.clear();
   return std::exchange(kept_, {}).size() > 0;
 }

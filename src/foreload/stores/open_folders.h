@@ -8,6 +8,7 @@
 // open for more than finding names (O_PATH).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <list>
@@ -33,15 +34,16 @@ class OpenFolders {
   // 0: files are opened by their paths.
   explicit OpenFolders(size_t most) : most_(most) {}
 
-  bool used() const { return most_ > 0; }
+  bool used() const { return most_ > 0 && !given_up_; }
   // Null where it is not open, or has been for too long.
   Folder find(std::string_view name, SteadyTime now);
   // Keeps it, unless another thread was first; returns what to use.
   Folder keep(std::string_view name, Descriptor folder, SteadyTime now);
   // It led nowhere: another folder, or none, may have its name by now.
   void forget(std::string_view name);
-  // Whether there were any.
-  bool close_all();
+  // There are too few descriptors for this: files are opened by their paths from now on. Whether
+  // there were any folders.
+  bool give_up();
 
  private:
   struct Kept {
@@ -52,6 +54,7 @@ class OpenFolders {
   using Place = std::list<Kept>::iterator;
 
   const size_t most_;
+  std::atomic<bool> given_up_ = false;
   std::mutex mutex_;
   std::list<Kept> kept_;                                // the one used last is last
   std::unordered_map<std::string_view, Place> places_;  // by the names in kept_

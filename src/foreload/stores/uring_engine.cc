@@ -362,8 +362,8 @@ void Ring::opened_folder(Job& job, int result) {
 }
 
 void Ring::opened(Job& job, int result) {
-  const OpenFolders::Folder folder = std::exchange(job.folder, nullptr);
-  if (folder && result < 0 && !out_of_descriptors(-result) && !job.owed->answered()) {
+  if (const bool by_folder = std::exchange(job.folder, nullptr) != nullptr;
+      by_folder && result < 0 && !out_of_descriptors(-result) && !job.owed->answered()) {
     // Another folder may have its name by now.
     files_->folders->forget(folder_of(job.name));
     return ask_open(job);
