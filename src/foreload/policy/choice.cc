@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/policy/choice.h"
 
+#include <utility>
+
 namespace foreload {
 namespace {
 
@@ -17,8 +19,9 @@ void Choice::line_up(Origin from, BatchPlace place) {
 }
 
 void Choice::go_first(BatchPlace place) {
-  window_.at(place).way = Outlook::kSourceWay;
-  paths_.outlook().line_up(Outlook::kSourceWay);
+  BatchWindow::Entry& entry = window_.at(place);
+  entry.way = static_cast<uint8_t>(paths_.outlook().way(kSource, entry.sample));
+  paths_.outlook().line_up(entry.way);
   paths_.go_first(place);
 }
 
@@ -29,10 +32,8 @@ BatchPlace Choice::take(Origin from) {
 }
 
 void Choice::leave_line(BatchPlace place) {
-  BatchWindow::Entry& entry = window_.at(place);
-  if (entry.way == Outlook::kNoWay) return;
-  paths_.outlook().leave_line(entry.way);
-  entry.way = Outlook::kNoWay;
+  uint8_t& way = window_.at(place).way;
+  paths_.outlook().leave_line(std::exchange(way, Outlook::kNoWay));
 }
 
 bool Choice::is_too_late(Origin copy, BatchPlace place) const {

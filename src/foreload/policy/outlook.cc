@@ -14,7 +14,10 @@ constexpr double kMostHope = 2;
 Outlook::Outlook(const Desk& desk)
     : desk_(desk),
       mean_bytes_(static_cast<double>(std::max<uint64_t>(1, desk.plan->sizes().mean()))),
-      ways_(2 + desk.tiers() * (desk.with_peers ? 2 : 1)) {
+      ways_(desk.settings.objective == Objective::traffic
+                ? 0
+                : 2 + desk.tiers() * (desk.with_peers ? 2 : 1)) {
+  if (ways_.empty()) return;
   auto tell = [](Way& way, const PathSpeed& speed) {
     if (speed.rate <= 0) return;
     way.told = 1 / speed.rate;
@@ -30,6 +33,7 @@ Outlook::Outlook(const Desk& desk)
 }
 
 uint32_t Outlook::way(Origin from, uint64_t sample) const {
+  if (ways_.empty()) return kNoWay;
   switch (from.kind) {
     case Origin::Kind::source:
       return kSourceWay;
@@ -49,6 +53,7 @@ void Outlook::clear_lines() {
 }
 
 void Outlook::end(uint32_t way, uint64_t bytes, RunTime took) {
+  if (way == kNoWay) return;
   Way& of = ways_[way];
   of.flow.end(desk_.now, static_cast<double>(bytes));
   if (bytes == 0) return;

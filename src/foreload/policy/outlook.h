@@ -8,6 +8,8 @@
 // Rates are measured while something is in flight, and begin with what a profile says. Before
 // either is known a way counts as fast, but not faster than what it has already failed to be.
 //
+// Where reading saves traffic nobody asks, and no account is kept: then no read has a way.
+//
 // For one thread.
 #pragma once
 
@@ -29,14 +31,21 @@ class Outlook {
   static constexpr uint8_t kNoWay = UINT8_MAX;
 
   // One more, or one less, is queued for it.
-  void line_up(uint32_t way) { ++ways_[way].waiting; }
-  void leave_line(uint32_t way) { --ways_[way].waiting; }
+  void line_up(uint32_t way) {
+    if (way != kNoWay) ++ways_[way].waiting;
+  }
+  void leave_line(uint32_t way) {
+    if (way != kNoWay) --ways_[way].waiting;
+  }
   void clear_lines();
-  void begin(uint32_t way) { ways_[way].flow.begin(desk_.now); }
+  void begin(uint32_t way) {
+    if (way != kNoWay) ways_[way].flow.begin(desk_.now);
+  }
   // `took` counts if it brought something.
   void end(uint32_t way, uint64_t bytes, RunTime took);
 
   // From now until a sample that lines up now would be here. `limit`: reads that may be in flight.
+  // REQUIRES, as all that follow: time is to be saved.
   double seconds(uint32_t way, unsigned limit) const;
   // Nothing was read from there yet, and no profile knows it.
   bool unknown(uint32_t way) const;

@@ -49,8 +49,8 @@ struct PolicySettings {
                                                 // to a disk; one batch is open whatever its size
   uint64_t window_samples = 65'536;  // of open batches: where samples are tiny, their number costs
   uint64_t ahead_bytes = uint64_t{32} << 20;  // in flight beyond the window, on their way to a tier
-  // Where memory is as small as two batches, some are larger than others.
-  uint64_t most_of_two_batches() const { return window_bytes + ahead_bytes + ahead_bytes / 2; }
+  // Two batches may take what reads ahead do not.
+  uint64_t most_of_two_batches() const { return window_bytes + ahead_bytes; }
   bool skip_bad_samples = false;
   // Sizes at the source, where what is read there is made into the form in which samples are kept,
   // whose sizes the plan has, before anybody else has it; null: it is kept as it is read.
