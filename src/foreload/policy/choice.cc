@@ -12,6 +12,7 @@ constexpr double kClearlySooner = 0.95;
 }  // namespace
 
 void Choice::line_up(Origin from, BatchPlace place) {
+  if (!saves_time_) return paths_.line_up(from, place);
   BatchWindow::Entry& entry = window_.at(place);
   entry.way = static_cast<uint8_t>(paths_.outlook().way(from, entry.sample));
   paths_.outlook().line_up(entry.way);
@@ -19,6 +20,7 @@ void Choice::line_up(Origin from, BatchPlace place) {
 }
 
 void Choice::go_first(BatchPlace place) {
+  if (!saves_time_) return paths_.go_first(place);
   BatchWindow::Entry& entry = window_.at(place);
   entry.way = static_cast<uint8_t>(paths_.outlook().way(kSource, entry.sample));
   paths_.outlook().line_up(entry.way);
@@ -32,13 +34,13 @@ BatchPlace Choice::take(Origin from) {
 }
 
 void Choice::leave_line(BatchPlace place) {
+  if (!saves_time_) return;
   uint8_t& way = window_.at(place).way;
   paths_.outlook().leave_line(std::exchange(way, Outlook::kNoWay));
 }
 
 bool Choice::is_too_late(Origin copy, BatchPlace place) const {
-  // Memory is faster than any source.
-  if (desk_.settings.objective == Objective::traffic || copy == tier_origin(0)) return false;
+  if (copy == tier_origin(0)) return false;  // memory is faster than any source
   const BatchWindow::Entry& entry = window_.at(place);
   if (entry.detour == BatchWindow::Detour::never) return false;
   const Outlook& outlook = paths_.outlook();
@@ -52,6 +54,7 @@ bool Choice::is_too_late(Origin copy, BatchPlace place) const {
 }
 
 void Choice::line_up_for(Origin copy, BatchPlace place) {
+  if (!saves_time_) return paths_.line_up(copy, place);
   using Detour = BatchWindow::Detour;
   Detour& detour = window_.at(place).detour;
   const bool late = is_too_late(copy, place);

@@ -15,7 +15,10 @@ namespace foreload {
 class Choice {
  public:
   Choice(const Desk& desk, Paths& paths, BatchWindow& window, const Demand& demand)
-      : desk_(desk), paths_(paths), window_(window), demand_(demand) {}
+      : saves_time_(desk.settings.objective == Objective::time),
+        paths_(paths),
+        window_(window),
+        demand_(demand) {}
 
   // The place waits for that path, or in front of all others for the source.
   void line_up(Origin from, BatchPlace place);
@@ -30,7 +33,7 @@ class Choice {
  private:
   bool is_too_late(Origin copy, BatchPlace place) const;
 
-  const Desk& desk_;
+  const bool saves_time_;  // otherwise the nearest copy it is, and nothing is counted
   Paths& paths_;
   BatchWindow& window_;
   const Demand& demand_;

@@ -26,15 +26,15 @@ uint32_t Flights::start(Origin from, uint64_t sample, BatchPlace place, bool wai
   paths_.limiter(from).start(desk_.now, waiting);
   flight.way = paths_.outlook().way(from, sample);
   paths_.outlook().begin(flight.way);
+  bool detour = false;
   if (place.batch == kNoBatch) {
     ahead_bytes_ += desk_.memory_of(sample);
   } else {
     BatchWindow::Entry& entry = window_.at(place);
+    detour = from.kind == Origin::Kind::source && entry.is_detour();
     entry.state = BatchWindow::State::reading;
     if (entry.tries == 0) entry.first_try = desk_.now;
   }
-  const bool detour =
-      from.kind == Origin::Kind::source && place.batch != kNoBatch && window_.at(place).is_detour();
   desk_.act(
       action::Read{id_of(slot), sample, place, from, desk_.settings.read_deadline, hedge, detour});
   return slot;
