@@ -23,6 +23,7 @@ Scenario four_ranks() {
   job.cluster.tiers[0].read.curve = Curve::flat(10e9);
   job.dataset.samples = 20'000;
   job.dataset.mean = 200'000;
+  job.training.objective = Objective::time;
   job.training.epochs = 5;
   job.training.batch_size = 32;
   job.training.compute = 150e6;

@@ -63,6 +63,7 @@ class RandomScenario {
 
   void draw_training(Scenario& scenario) {
     TrainingSettings& training = scenario.training;
+    training.objective = Objective::time;
     training.epochs = 1 + pick(5);
     training.batch_size = uint64_t{2} << pick(5);
     training.compute = need_ = between(10e6, 1e9);
