@@ -166,6 +166,8 @@ def endless(program: str, data: Path) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # A shell lets what it runs in the background ignore Ctrl-C, and so would the ranks.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as job:
         assert job.stdout is not None
         assert job.stdout.readline()
