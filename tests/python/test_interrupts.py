@@ -62,23 +62,28 @@ MAKE = {
 }
 
 
-def interrupt_at(line: int) -> None:
-    """Let the line of that number be interrupted."""
+def at_line(line: int, files: tuple[str, ...], happen: Callable[[], object]) -> Callable[[], bool]:
+    """Let something happen when the line of that number is reached; gives whether it has."""
     left = line
 
     def trace(frame: Any, event: str, _: Any) -> Any:
         nonlocal left
         code = frame.f_code
-        if not code.co_filename.endswith(FILES) or code.co_name == "__next__":
+        if not code.co_filename.endswith(files) or code.co_name == "__next__":
             return None if event == "call" else trace
         if event == "line":
             left -= 1
             if left == 0:
                 sys.settrace(None)
-                raise KeyboardInterrupt
+                happen()
         return trace
 
     sys.settrace(trace)
+    return lambda: left <= 0
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("kind", MAKE)
@@ -92,7 +97,7 @@ def test_an_interrupt_loses_no_batch(kind, images):
         line, interrupted = line + 1, False
         iterator = iter(loader)
         got = [str(next(iterator))]
-        interrupt_at(line)
+        at_line(line, FILES, interrupt)
         try:
             got.append(str(next(iterator)))
         except KeyboardInterrupt:
@@ -120,22 +125,7 @@ WAITING = (
 
 def press_at(line: int, files: tuple[str, ...]) -> Callable[[], bool]:
     """Press Ctrl-C when the line of that number is reached; gives whether that has been done."""
-    left = line
-
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        nonlocal left
-        code = frame.f_code
-        if not code.co_filename.endswith(files) or code.co_name == "__next__":
-            return None if event == "call" else trace
-        if event == "line":
-            left -= 1
-            if left == 0:
-                sys.settrace(None)
-                signal.raise_signal(signal.SIGINT)
-        return trace
-
-    sys.settrace(trace)
-    return lambda: left <= 0
+    return at_line(line, files, lambda: signal.raise_signal(signal.SIGINT))
 
 
 class Large(Called):

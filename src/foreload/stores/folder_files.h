@@ -85,7 +85,8 @@ struct FolderFiles {
   Outcome check_object(uint32_t object) const;
   // Whether the open file is one, is the version that was listed and has the wanted bytes.
   Outcome check_status(const struct statx& status, const Extent& extent) const;
-  // Gives back descriptors that nobody uses at the moment. Whether there were any.
+  // There are too few descriptors: gives back those that nobody uses at the moment, and keeps no
+  // folders open from now on. Whether there were any.
   bool close_idle() const;
   // Whether there is more in the file than is read, so that it is kept open.
   bool reads_part(const Extent& extent) const;
