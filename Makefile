@@ -36,7 +36,10 @@ test_steps := $(stamps)/dev-tools build-dev test-dev $(stamps)/package build-whe
 
 test: ## everything: C++ and Python tests, lint, sanitizers, fuzzers
 	@mkdir -p build && rm -f build/test-*.log
-	@$(MAKE) system-tests && echo "$$SECONDS system" >build/test-times.log
+	@$(MAKE) $(stamps)/venv
+	@# At once, because either waits for others' machines. What failed is tried again below.
+	@$(MAKE) $(stamps)/dev-tools & $(MAKE) system-tests && { wait $$! || true; }; \
+	  echo "$$SECONDS packages" >build/test-times.log
 	@status=0; for step in $(test_steps); do \
 	  SECONDS=0; $(MAKE) $$step || status=1; echo "$$SECONDS $$step" >>build/test-times.log; done; \
 	  scripts/test-summary.sh $$status
@@ -88,9 +91,7 @@ lint: $(stamps)/dev-tools ## clang-format, ruff, mypy
 sanitize: test-asan test-tsan ## C++ tests under the address, undefined-behaviour and thread sanitizers
 
 fuzz: system-tests ## a short run of the fuzzers; FUZZ_SECONDS=600 for a long one
-	@tests/decode/fuzz/run.sh $(FUZZ_SECONDS)
-	@tests/peers/fuzz/run.sh $(FUZZ_SECONDS)
-	@tests/formats/fuzz/run.sh $(FUZZ_SECONDS)
+	@tests/fuzz.sh $(FUZZ_SECONDS)
 
 test-gpu: $(stamps)/package $(stamps)/dev-tools ## the tests that need a GPU, which `make test` skips without one
 	@FORELOAD_NEEDS_GPU=1 $(python) -m pytest tests/python/test_gpu.py

@@ -20,7 +20,10 @@ mkdir -p "$root"/lists/partial "$root"/cache
 echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$root/sources.list"
 apt=(apt-get -qq -o "Dir::Etc::sourcelist=$root/sources.list" -o Dir::Etc::sourceparts=-
   -o "Dir::State::lists=$root/lists" -o "Dir::Cache=$root/cache" -o APT::Sandbox::User="$(id -un)")
-[ -n "$(find "$root/lists" -name '*Sources*' -mmin -60)" ] || "${apt[@]}" update
+(
+  flock 9  # several packages are fetched at a time
+  [ -n "$(find "$root/lists" -name '*Sources*' -mmin -60)" ] || "${apt[@]}" update
+) 9>"$root/lock"
 
 download=$PWD/build/wheel/download/$package
 rm -rf "$download" "$folder"
