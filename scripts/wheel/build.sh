@@ -44,7 +44,6 @@ for python in "${pythons[@]}"; do
     tail -n 40 build/wheel/build.log >&2
     die "the wheel does not build, see above"
   fi
-  sed -n 's/^ *-- \(Peers: \)/[wheel] \1/p' build/wheel/build.log
   if grep -q -e '-isystem /usr/include ' "$objects/build.ninja"; then
     die "a header of this system's C library would be found first; link what is needed in scripts/wheel/headers.sh"
   fi

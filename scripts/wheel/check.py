@@ -5,7 +5,7 @@
     check.py WHEEL GLIBC
 
 Each needs libraries of the C library alone, no newer symbol of it than GLIBC has, shows no symbols
-but its entry points, and there is the program besides the extension module.
+but its entry points, and there are the program and all transports besides the extension module.
 """
 
 import re
@@ -23,6 +23,13 @@ OF_THE_C_LIBRARY = {
     "libpthread.so.0",
     "librt.so.1",
 }
+PARTS = (
+    r"\.data/scripts/foreload$",
+    r"foreload/_core\..*\.so$",
+    r"/lib/foreload/libforeload_ucx\.so$",
+    r"/lib/foreload/libforeload_mpi_openmpi\.so$",
+    r"/lib/foreload/libforeload_mpi_mpich\.so$",
+)
 ENTRY_POINTS = re.compile(r"PyInit_|foreload_transport_")
 
 
@@ -63,9 +70,9 @@ def main(wheel: str, glibc: str) -> None:
             for file, name in zip(files, names, strict=True)
             for fault in faults(file, glibc)
         ]
-        for part in (r"\.data/scripts/foreload$", r"foreload/_core\..*\.so$"):
-            if not any(re.search(part, name) for name in names):
-                bad.append(f"no file {part}")
+        bad += [
+            f"no file {part}" for part in PARTS if not any(re.search(part, name) for name in names)
+        ]
     if bad:
         sys.exit("[wheel] " + Path(wheel).name + "\n  " + "\n  ".join(bad))
     print(f"[wheel] {Path(wheel).name}: glibc {glibc} is enough for " + ", ".join(sorted(names)))

@@ -8,6 +8,7 @@ system.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -94,8 +95,26 @@ def test_reads_a_folder(python, photos):
     assert use(python, "read", photos)["samples"] == 60
 
 
-def test_ranks_share(python, photos):
-    assert use(python, "share", photos)["shared"] > 0
+# Everything but "host" opens a library of the system, which no wheel carries.
+@pytest.mark.parametrize("transport", ["auto", "host", "ucx"])
+def test_ranks_share(python, photos, transport):
+    told = use(python, "share", photos, transport)
+    assert told["shared"] > 0
+    if transport != "auto":
+        assert told["transport"].startswith(transport)
+
+
+@pytest.mark.parametrize(
+    ("mpirun", "name"),
+    [
+        (("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"), "mpi (Open MPI"),
+        (("mpiexec.mpich",), "mpi (MPICH"),
+    ],
+    ids=["Open MPI", "MPICH"],
+)
+def test_ranks_share_over_mpi(python, photos, mpirun, name):
+    launcher = (shutil.which(mpirun[0]), *mpirun[1:], "-n", "2")
+    assert use(python, "share", photos, "mpi", *launcher)["transport"].startswith(name)
 
 
 def test_gives_torch_tensors(wheel, tmp_path):

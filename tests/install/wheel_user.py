@@ -2,7 +2,8 @@
 """What somebody does who has just installed a wheel. Run by the environment that has it:
 
     python wheel_user.py read FOLDER     makes photos in FOLDER, reads them through DataLoader
-    python wheel_user.py share FOLDER    the same photos, by two ranks that act as one cache
+    python wheel_user.py share FOLDER [TRANSPORT [LAUNCHER...]]
+                                         the same photos, by two ranks that act as one cache
 
 Needs numpy and nothing else; prints what it saw as JSON, and stops at the first wrong thing.
 """
@@ -18,11 +19,13 @@ PHOTOS = 60
 SIZE = 64
 
 
-def program(*arguments: str) -> str:
-    file = Path(sys.prefix) / "bin" / "foreload"
-    done = subprocess.run([file, *arguments], capture_output=True, text=True, timeout=300)
+PROGRAM = str(Path(sys.prefix) / "bin" / "foreload")
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
-        sys.exit(f"foreload {' '.join(arguments)}: {done.stderr}")
+        sys.exit(f"{' '.join(command)}: {done.stderr}")
     return done.stdout
 
 
@@ -46,12 +49,12 @@ def read(folder: str) -> dict[str, object]:
     return {"samples": samples}
 
 
-def share(folder: str) -> dict[str, object]:
+def share(folder: str, transport: str = "auto", *launcher: str) -> dict[str, object]:
     """Together the ranks read every file once, and give each other what they read later."""
     size = sum(file.stat().st_size for file in Path(folder).rglob("*.*") if file.is_file())
-    foreload_itself = str(Path(sys.prefix) / "bin" / "foreload")
-    command = [foreload_itself, "read", folder, "--epochs", "3", "--memory", "64MiB", "--json"]
-    report = json.loads(program("launch", "-n", "2", "--", *command))
+    command = [PROGRAM, "read", folder, "--epochs", "3", "--memory", "64MiB", "--json"]
+    command += ["--transport", transport]
+    report = json.loads(run(*(launcher or (PROGRAM, "launch", "-n", "2", "--")), *command))
     shared = sum(epoch["from"]["peer"] for epoch in report["epochs"])
     assert size <= report["source_bytes"] <= 1.1 * size, (report["source_bytes"], size)
     assert shared >= 0.2 * size, (shared, size)
@@ -62,12 +65,11 @@ def share(folder: str) -> dict[str, object]:
     }
 
 
-def main(verb: str, folder: str) -> None:
+def main(verb: str, folder: str, *how: str) -> None:
     if not Path(folder).exists():
-        program(
-            "make-images", folder, "--count", str(PHOTOS), "--mean-size", "20KiB", "--classes", "3"
-        )
-    told = {"read": read, "share": share}[verb](folder)
+        sizes = ("--count", str(PHOTOS), "--mean-size", "20KiB", "--classes", "3")
+        run(PROGRAM, "make-images", folder, *sizes)
+    told = {"read": read, "share": share}[verb](folder, *how)
     print(json.dumps({"version": foreload.__version__, "module": foreload.__file__, **told}))
 
 
