@@ -22,10 +22,10 @@ $(shell [ -x $(python) ] || rm -rf .venv)
 
 FUZZ_SECONDS ?= 10
 
-.PHONY: help demo test bare build wheel wheel-test wheel-old-root bench bench-engine bench-peers bench-python bench-rivals
+.PHONY: help demo test bare build wheel wheel-test wheel-dist-test wheel-old-root bench bench-engine bench-peers bench-python bench-rivals
 .PHONY: lint sanitize fuzz soak test-gpu
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-13s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' Makefile | awk -F@ '{ printf "make %-15s %s\n", $$1, $$2 }'
 
 demo: $(stamps)/package $(stamps)/plot-tools ## make photos, read them from slow storage, write a page about it; plan a large job
 	@scripts/demo.sh
@@ -55,6 +55,9 @@ wheel: system-wheel $(stamps)/venv ## dist/: a wheel for each Python from 3.11 o
 
 wheel-test: $(wheel) $(stamps)/dev-tools ## the wheel of this Python, in an environment with nothing else
 	@$(python) -m pytest tests/install/test_wheel.py
+
+wheel-dist-test: wheel ## every wheel and the sdist, installed by pip into environments with nothing else
+	@scripts/wheel/dist_test.sh
 
 wheel-old-root: $(wheel) ## the same in an older system, made with mmdebstrap (needs root)
 	@scripts/wheel/old_root.sh

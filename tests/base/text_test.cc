@@ -22,6 +22,7 @@ TEST(Nearest, PrefersTheOneWithFewerOtherLetters) {
 TEST(Nearest, SaysNothingAboutStrangers) {
   EXPECT_EQ(nearest("--frobnicate", kOptions), "");
   EXPECT_EQ(did_you_mean("--frobnicate", kOptions), "");
+  EXPECT_EQ(nearest("--images", {"--classes"}), "");  // their dashes are all that is alike
 }
 
 TEST(CheckChoice, NamesAllChoicesAndTheNearest) {

@@ -53,7 +53,9 @@ std::string format_age(double seconds) {
 
 std::string nearest(std::string_view name, const std::vector<std::string>& names) {
   // How near it counts, and of those that count the same the letters that differ.
-  std::pair<size_t, size_t> least{std::max<size_t>(3, name.size() / 2 + 1), 0};
+  // The dashes of an option say nothing.
+  const size_t own = name.size() - std::min(name.find_first_not_of('-'), name.size());
+  std::pair<size_t, size_t> least{std::max<size_t>(3, own / 2 + 1), 0};
   std::string found;
   for (const std::string& known : names) {
     // One that is a part of the other is near however long the rest is.
