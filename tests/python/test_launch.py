@@ -155,6 +155,12 @@ def test_memory_of_a_rank_is_its_own(program: str, data: Path) -> None:
     assert all(1 << 20 < peak < large for peak in peaks)
 
 
+def hear_signals() -> None:
+    """What a shell runs in the background ignores Ctrl-C, and what nohup runs the end of a line."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.fixture
 def endless(program: str, data: Path) -> Iterator[subprocess.Popen[str]]:
     """Two ranks that read for minutes, and have begun."""
@@ -166,8 +172,7 @@ def endless(program: str, data: Path) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        # A shell lets what it runs in the background ignore Ctrl-C, and so would the ranks.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=hear_signals,
     ) as job:
         assert job.stdout is not None
         assert job.stdout.readline()
