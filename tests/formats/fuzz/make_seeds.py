@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of zip_fuzz.cc into the folder given: small archives, with and without 64-bit fields."""
+"""Writes the seeds of zip_fuzz.cc into the folder given: small archives, with 64-bit fields and
+without."""
 
 import sys
 import zipfile
