@@ -28,7 +28,7 @@ class HandsTest : public testing::Test {
     };
   }
   void decode(uint64_t batch, int takes) {
-    hands_.decode({batch, 0}, [work = job('d', takes)](Scratch&) { work(); });
+    hands_.decode({batch, 0}, 0, [work = job('d', takes)](Scratch&) { work(); });
   }
   void hold_up() {
     hands_.copy([this] { go_.wait(); });
@@ -59,7 +59,7 @@ TEST_F(HandsTest, CopiesGoBeforeDecodingAndDecodingByPlace) {
 TEST_F(HandsTest, WhatHasNoPlaceComesLastAndNothingIsLost) {
   hold_up();
   const auto decode_as = [this](BatchPlace place, char letter) {
-    hands_.decode(place, [work = job(letter, 1)](Scratch&) { work(); });
+    hands_.decode(place, 0, [work = job(letter, 1)](Scratch&) { work(); });
   };
   decode_as({kNoBatch, 0}, 'a');
   decode_as({kNoBatch, 0}, 'a');
@@ -67,6 +67,20 @@ TEST_F(HandsTest, WhatHasNoPlaceComesLastAndNothingIsLost) {
   decode_as({7, 3}, 'd');
   decode_as({kFetches, 0}, 'f');
   EXPECT_EQ(order(), "fddaa");
+}
+
+// The last sample of a batch keeps the loop waiting as long as it takes alone.
+TEST_F(HandsTest, OfABatchTheMostExpensiveIsDecodedFirst) {
+  hold_up();
+  const auto decode_as = [this](BatchPlace place, uint64_t cost, char letter) {
+    hands_.decode(place, cost, [work = job(letter, 1)](Scratch&) { work(); });
+  };
+  decode_as({2, 0}, 100, 'e');
+  decode_as({1, 0}, 5, 'c');
+  decode_as({1, 1}, 5, 'd');
+  decode_as({1, 2}, 7, 'b');
+  decode_as({1, 3}, 90, 'a');
+  EXPECT_EQ(order(), "abcde");
 }
 
 TEST_F(HandsTest, NeitherSideStarvesTheOther) {

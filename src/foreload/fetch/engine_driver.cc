@@ -93,17 +93,32 @@ void EngineDriver::carry(action::Make& a) {
   }
   making_[a.request] = std::move(job);
   ++*left;
-  parts_.hands->decode(a.place, [left = std::move(left), inbox = parts_.inbox, form = parts_.form,
-                                 request = a.request, sample = a.sample, file = std::move(file),
-                                 into = std::move(into)](Scratch& scratch) {
-    const auto begin = std::chrono::steady_clock::now();
-    message::Made made{request, sample, {}, {}};
-    if (auto done = form->make(file->range(0), into.bytes, scratch); !done)
-      made.error = std::move(done.error().message);
-    made.took = std::chrono::steady_clock::now() - begin;
-    inbox->leave(std::move(made));
-    if (--*left == 0) inbox->wake();
-  });
+  const uint64_t cost = expected_cost(a.sample);
+  parts_.hands->decode(
+      a.place, cost,
+      [left = std::move(left), inbox = parts_.inbox, form = parts_.form, request = a.request,
+       sample = a.sample, file = std::move(file), into = std::move(into)](Scratch& scratch) {
+        const auto begin = std::chrono::steady_clock::now();
+        message::Made made{request, sample, {}, {}};
+        if (auto done = form->make(file->range(0), into.bytes, scratch); !done)
+          made.error = std::move(done.error().message);
+        made.took = std::chrono::steady_clock::now() - begin;
+        inbox->leave(std::move(made));
+        if (--*left == 0) inbox->wake();
+      });
+}
+
+bool EngineDriver::finish_decodes() const {
+  return !parts_.form || parts_.form->finish_decodes();
+}
+
+void EngineDriver::count_decoded(uint64_t sample, std::chrono::nanoseconds took) {
+  parts_.counts.count_decoded(sample, took);
+  costs_.count(sample, parts_.index->sample_size(sample), took);
+}
+
+uint64_t EngineDriver::expected_cost(uint64_t sample) const {
+  return static_cast<uint64_t>(costs_.expected(sample, parts_.index->sample_size(sample)).count());
 }
 
 void EngineDriver::handle(message::Made& made) {
@@ -111,7 +126,7 @@ void EngineDriver::handle(message::Made& made) {
   if (found == making_.end()) return;  // cancelled
   if (found->second.memory) reads_.arrived()[made.request] = std::move(found->second.memory);
   making_.erase(found);
-  parts_.counts.count_decoded(made.sample, made.took);
+  count_decoded(made.sample, made.took);
   const bool ok = !made.error;
   if (ok)
     unmade_.erase(made.sample);
@@ -128,27 +143,29 @@ void EngineDriver::carry(action::Decode& a) {
            batch.sharding.position(parts_.policy.rank, batch.first + a.place.index)};
   if (!batch.decoded) return parts_.run.tell(event::Decoded{a.place, false});  // failed already
   ++batch.decoded->under_way;
-  parts_.hands->decode(a.place, [into = batch.decoded, inbox = parts_.inbox, index = parts_.index,
-                                 sample = a.sample, place = a.place, key,
-                                 from = batch.at(a.place.index)](Scratch& scratch) {
-    const auto begin = std::chrono::steady_clock::now();
-    message::Decoded decoded{place, sample, {}, {}};
-    if (auto done = into->decode(place.index, {*index, sample, from.bytes}, key, scratch); !done)
-      decoded.error = std::move(done.error().message);
-    decoded.took = std::chrono::steady_clock::now() - begin;
-    // A batch waits for its last sample. As long as others are on their way the loop may sleep:
-    // whenever it wakes, it takes the processor from a hand.
-    inbox->leave(std::move(decoded));
-    if (--into->under_way == 0) inbox->wake();
-  });
+  const uint64_t cost = finish_decodes() ? expected_cost(a.sample) : 0;
+  parts_.hands->decode(
+      a.place, cost,
+      [into = batch.decoded, inbox = parts_.inbox, index = parts_.index, sample = a.sample,
+       place = a.place, key, from = batch.at(a.place.index)](Scratch& scratch) {
+        const auto begin = std::chrono::steady_clock::now();
+        message::Decoded decoded{place, sample, {}, {}};
+        if (auto done = into->decode(place.index, {*index, sample, from.bytes}, key, scratch);
+            !done)
+          decoded.error = std::move(done.error().message);
+        decoded.took = std::chrono::steady_clock::now() - begin;
+        // A batch waits for its last sample. As long as others are on their way the loop may sleep:
+        // whenever it wakes, it takes the processor from a hand.
+        inbox->leave(std::move(decoded));
+        if (--into->under_way == 0) inbox->wake();
+      });
 }
 
 void EngineDriver::handle(message::Decoded& decoded) {
   OpenBatch* batch = parts_.batches.find(decoded.place.batch);
   if (!batch) return;  // closed by a seek
   if (decoded.error) batch->undecoded[decoded.place.index] = std::move(*decoded.error);
-  if (!parts_.form || parts_.form->finish_decodes())
-    parts_.counts.count_decoded(decoded.sample, decoded.took);
+  if (finish_decodes()) count_decoded(decoded.sample, decoded.took);
   parts_.run.tell(event::Decoded{decoded.place, !decoded.error});
 }
 

@@ -6,12 +6,14 @@
 // For the loop thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
 
 #include "foreload/base/result.h"
+#include "foreload/fetch/decode_costs.h"
 #include "foreload/fetch/hands.h"
 #include "foreload/fetch/inbox.h"
 #include "foreload/fetch/loop_parts.h"
@@ -55,11 +57,16 @@ class EngineDriver : private Driver {
   void carry(action::SetTimer& a) override { parts_.run.set_timer(a.at); }
   void carry(action::CloseBatch& a) override { parts_.batches.close(a.batch); }
 
+  // Otherwise samples are decoded when they are made, and copied in the end.
+  bool finish_decodes() const;
+  void count_decoded(uint64_t sample, std::chrono::nanoseconds took);
+  uint64_t expected_cost(uint64_t sample) const;
   // A batch cannot be delivered; of a fetch, a place.
   void fail_place(BatchPlace place, Error error);
 
   LoopParts& parts_;
   PendingReads& reads_;
+  DecodeCosts costs_{parts_.plan->sizes().samples()};
   std::unordered_map<uint64_t, MakingJob> making_;    // by request
   std::unordered_map<uint64_t, std::string> unmade_;  // why, by sample
   Hands computing_{1};  // one thread for orders, so that copies do not wait for them

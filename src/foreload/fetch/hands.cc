@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "foreload/base/own_thread.h"
@@ -49,12 +50,12 @@ void Hands::copy(Job job) {
   filled_.notify_one();
 }
 
-void Hands::decode(BatchPlace place, DecodeJob job) {
+void Hands::decode(BatchPlace place, uint64_t cost, DecodeJob job) {
   {
     std::lock_guard lock(mutex_);
     if (stop_) return;
     catch_up(own_, peers_, own_waits());
-    decodes_.emplace(place, std::move(job));
+    decodes_.emplace(Turn{place.batch, cost, place.index}, std::move(job));
   }
   filled_.notify_one();
 }
@@ -74,9 +75,13 @@ Hands::Load Hands::load() const {
   return {own_.running + peers_.running, copies_.size() + decodes_.size() + serves_.size()};
 }
 
+bool Hands::Turn::operator<(const Turn& other) const {
+  return std::tie(batch, other.cost, index) < std::tie(other.batch, cost, other.index);
+}
+
 Hands::DecodeJob Hands::take_decode() {
   auto first = decodes_.begin();
-  const auto fetch = decodes_.lower_bound({kFetches, 0});
+  const auto fetch = decodes_.lower_bound({kFetches, UINT64_MAX, 0});
   if (fetch_is_next_ && fetch != decodes_.end() && is_fetch(fetch->first.batch)) first = fetch;
   fetch_is_next_ = !is_fetch(first->first.batch);
   DecodeJob job = std::move(first->second);

@@ -3,7 +3,8 @@
 // A few threads that copy, checksum and decode for the engine, so that its loop only decides.
 // Copies go before decoding, because what is decoded next arrives through them, and are started in
 // the order given; of what waits to be decoded, or made into the form in which it is kept, the
-// earliest place comes first, in turn with the earliest of a fetch, and what has no place last.
+// earliest batch comes first, in turn with that of a fetch, and what has no place last. Of one
+// batch the most expensive sample comes first: begun last, it would hold up the batch alone.
 //
 // What peers asked for is done beside that: while both wait, the time that threads spend on either
 // is measured and kept equal, so that neither starves the other; while one does not need the
@@ -48,12 +49,20 @@ class Hands {
 
   // REQUIRES: the job does not throw. Any thread.
   void copy(Job job);
-  void decode(BatchPlace place, DecodeJob job);
+  // `cost` in any unit, the same for all.
+  void decode(BatchPlace place, uint64_t cost, DecodeJob job);
   void serve(Job job);
   Load load() const;
   unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
 
  private:
+  // Whose turn it is to be decoded: the least one.
+  struct Turn {
+    uint64_t batch;
+    uint64_t cost;
+    uint32_t index;
+    bool operator<(const Turn& other) const;
+  };
   // Work of one side, the own or that of peers.
   struct Side {
     std::chrono::nanoseconds spent{0};
@@ -70,8 +79,8 @@ class Hands {
   const Now now_;
   mutable std::mutex mutex_;  // guards the next eight
   std::deque<Job> copies_;
-  std::multimap<BatchPlace, DecodeJob> decodes_;  // a place may have one that nobody wants, too
-  bool fetch_is_next_ = true;                     // of those
+  std::multimap<Turn, DecodeJob> decodes_;  // a place may have one that nobody wants, too
+  bool fetch_is_next_ = true;               // of those
   std::deque<Job> serves_;
   Side own_;
   Side peers_;
