@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,10 @@ class Foreload:
         index_cache: Path | None = None,
         digest: bool = True,
         watch_every: float = 0,
+        more: Sequence[str] = (),
+        wrap: Callable[[list[str]], list[str]] = list,
     ) -> Json:
+        """`wrap` makes the command that runs the command."""
         command = [str(self.program), "read", str(dataset), "--json"]
         command += ["--epochs", str(epochs), "--batch-size", str(BATCH), "--seed", str(seed)]
         command += ["--memory", f"{memory}B", "--step-ms", str(step_ms)]
@@ -193,7 +197,7 @@ class Foreload:
             command += ["--index", str(index_cache)]
         if not digest:
             command += ["--no-digest"]
-        output, measured = run(command, self.timeout, watch_every)
+        output, measured = run(wrap([*command, *more]), self.timeout, watch_every)
         return json.loads(output) | measured
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from by_name import parser_of, run_by_name
 from experiments import EXPERIMENTS, Bench
+from mix import mix
 from processes import Foreload, Torch
 
 
@@ -29,9 +30,10 @@ def make_bench(options: argparse.Namespace, folder: Path) -> Bench:
 
 
 def main() -> int:
-    parser = parser_of("Benchmark the engine.", EXPERIMENTS)
+    experiments = EXPERIMENTS | {"mix": mix}
+    parser = parser_of("Benchmark the engine.", experiments)
     parser.add_argument("--rounds", type=int, default=3)
-    return run_by_name(parser, EXPERIMENTS, make_bench)
+    return run_by_name(parser, experiments, make_bench)
 
 
 if __name__ == "__main__":

@@ -261,6 +261,61 @@ class TinySet(DataSet):
         return sum(len(self.recipe.contents(sample)) for sample in range(self.files))
 
 
+def mix(bench: Bench) -> Report:
+    """A source that is slower than the network, as fast, and faster."""
+    ranks, megabits = 4, 200
+    report = Report(
+        "mix",
+        f"{ranks} ranks, each a node with {megabits} Mbit/s, caches of 100 %, a loop that computes "
+        f"nothing; epochs 2 to {EPOCHS}. `even`: what a job would take that asked peers and source "
+        "for just as much as both give in the same time, from the two runs that ask only one of "
+        "them. Ratio: that over the time with objective=time. Then medians of the runs in seconds, "
+        "and the best of caches of 25, 50 and 75 %, with objective=traffic.",
+        [
+            *("source MB/s, share of a rank over its link", "even over chosen", "chosen", "even"),
+            *("peers only", "source only", "best smaller cache"),
+            *("chosen from source", "digests right"),
+        ],
+    )
+    data = bench.data(1600)
+    link = megabits / 8
+    with Network(ranks, megabits) as network:
+        for share in (0.4, 1, 4):
+            source = round(share * link * ranks)
+            with bench.slow(data, bandwidth=f"{source}MB") as slow:
+                runs: dict[str, list[Result]] = {}
+                for turn in range(3):
+                    for name, kept, objective in (
+                        ("chosen", 1.02, "time"),
+                        *((f"{cache}", cache, "traffic") for cache in (0.0, 0.25, 0.5, 0.75, 1.02)),
+                    )[:: 1 if turn % 2 else -1]:
+                        memory = int(kept * data.bytes) // ranks
+                        given = options(
+                            EPOCHS, memory, "--objective", objective, staging=DEEP_STAGING
+                        )
+                        result = bench.cluster.read(
+                            slow.path, ranks, [*given, "--profile", "none"], network
+                        )
+                        runs.setdefault(name, []).append(result)
+            seconds = {
+                name: statistics.median(sum(_job_seconds(result)[1:]) for result in results)
+                for name, results in runs.items()
+            }
+            peers, alone = seconds["1.02"], seconds["0.0"]
+            others = 1 - 1 / ranks  # the part of the data that is not a rank's own
+            even = peers * others * alone / (peers + others * alone)
+            chosen = runs["chosen"]
+            later = [epoch for result in chosen for rank in result.epochs for epoch in rank[1:]]
+            report.add(
+                *(f"{source}, {share}", even / seconds["chosen"], seconds["chosen"], even),
+                *(peers, alone, min(seconds["0.25"], seconds["0.5"], seconds["0.75"])),
+                sum(e["from"]["source"] for e in later) / sum(e["bytes"] for e in later),
+                all(right_digests(result, data, ranks) for result in chosen),
+            )
+            report.runs.append({"source": source, "seconds": seconds})
+    return report
+
+
 def one_pair(bench: Bench) -> Report:
     report = Report(
         "pair",
@@ -280,5 +335,6 @@ EXPERIMENTS = {
     "speed": speed,
     "death": death,
     "many": many,
+    "mix": mix,
     "pair": one_pair,
 }

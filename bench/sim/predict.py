@@ -31,6 +31,7 @@ sys.path.insert(0, str(HERE.parent / "engine"))
 from data import Recipe, make  # noqa: E402
 from processes import run  # noqa: E402
 from programs import default_foreload  # noqa: E402
+from slow_disk import SlowDisk  # noqa: E402
 from slowfs import SlowFs  # noqa: E402
 
 Json = dict[str, Any]
@@ -76,40 +77,6 @@ CASES = (
     Case("decoding, 100 % in memory", "decode", 1, memory=1.02),
     Case("decoding, 100 % in memory", "decode", 4, memory=1.02),
 )
-
-
-class SlowDisk:
-    """A control group whose processes read a disk at a limited rate, as a disk would that is no
-    faster than a few CPUs can check and copy; where there is none, the disk is as fast as it is."""
-
-    def __init__(self, folder: Path, rate: int) -> None:
-        status = folder.stat()
-        device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
-        name = f"foreload-predict-{os.getpid()}"
-        self.group: Path | None = None
-        for root, file, text in (
-            (Path("/sys/fs/cgroup/blkio"), "blkio.throttle.read_bps_device", f"{device} {rate}"),
-            (Path("/sys/fs/cgroup"), "io.max", f"{device} rbps={rate}"),
-        ):
-            try:
-                (root / name).mkdir()
-                (root / name / file).write_text(text, "utf-8")
-                self.group = root / name
-                return
-            except OSError:
-                if (root / name).is_dir():
-                    (root / name).rmdir()
-        print("the disk's rate cannot be limited here: it is as fast as it is", file=sys.stderr)
-
-    def command(self, command: list[str]) -> list[str]:
-        if self.group is None:
-            return command
-        enter = f'echo $$ > {self.group}/cgroup.procs && exec "$@"'
-        return ["sh", "-c", enter, "sh", *command]
-
-    def close(self) -> None:
-        if self.group is not None:
-            self.group.rmdir()
 
 
 @dataclass
