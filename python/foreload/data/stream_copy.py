@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import isgenerator
 from typing import Any
@@ -29,6 +29,21 @@ def has_state(thing: Any) -> bool:
     """Whether it says where it is, and can be told."""
     return callable(getattr(thing, "state_dict", None)) and callable(
         getattr(thing, "load_state_dict", None)
+    )
+
+
+def is_count(value: Any) -> bool:
+    """Whether it says how many there are of something."""
+    return type(value) is int and value >= 0
+
+
+def is_state(value: Any) -> bool:
+    """Whether it may be the state of a stream."""
+    return (
+        isinstance(value, Mapping)
+        and {"batches", "ended", "dataset", "iterator"} <= set(value)
+        and is_count(value["batches"])
+        and type(value["ended"]) is bool
     )
 
 
