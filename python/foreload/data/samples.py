@@ -130,16 +130,16 @@ def _is_torchvision_folder(dataset: Any) -> bool:
 
 
 def _gets_items(dataset: Any, *instead: str) -> bool:
-    """Whether somebody wrote a __getitem__ for it; torch's abstract one does not count, nor does one
-    of a class that another one is made from, which says one of these instead."""
-    if instead and any(name in getattr(dataset, "__dict__", ()) for name in instead):
+    """Whether somebody wrote a __getitem__ for it; torch's abstract one does not count, nor that
+    of an ancestor of the class that says one of these instead."""
+    if any(name in getattr(dataset, "__dict__", ()) for name in instead):
         return False
     for cls in type(dataset).__mro__:
         if any(name in vars(cls) for name in instead):
             return False
-        if any(name in vars(cls) for name in ("__getitem__", "__getitems__")):
-            if cls.__module__.partition(".")[0] not in ("torch", "typing"):
-                return True
+        own = cls.__module__.partition(".")[0] not in ("torch", "typing")
+        if own and any(name in vars(cls) for name in ("__getitem__", "__getitems__")):
+            return True
     return False
 
 

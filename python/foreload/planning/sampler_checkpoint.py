@@ -185,12 +185,12 @@ class SamplerMemory:
         return note
 
     def load(self, note: Any) -> None:
-        """The next list is the one of this note, unless the sampler is told otherwise. ValueError if
-        it is none."""
+        """The next list is the one of this note, unless the sampler is told otherwise. A ValueError
+        if it is none."""
         if not _is_note(note):
             raise ValueError(
-                f"the state is damaged: its entry 'sampler' does not say where the {self._who} was; "
-                "use another state"
+                "the state is damaged: its entry 'sampler' does not say where the "
+                f"{self._who} was; use another state"
             )
         try:
             self._put_back(note)
