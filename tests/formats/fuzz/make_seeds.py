@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of zip_fuzz.cc into the folder given: small archives, with and without 64-bit fields."""
+"""Writes the seeds of zip_fuzz.cc into the folder given.
+
+They are small archives, with and without 64-bit fields.
+"""
 
 import sys
 import zipfile
