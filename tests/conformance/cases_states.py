@@ -284,8 +284,8 @@ def of_a_map_style_data_set_with_a_state(make):
 @topic.refused(
     ValueError,
     "has a state of its own",
-    "If a map-style data set has a `state_dict` of its own, its loader has a state without workers "
-    "only.",
+    "If a map-style data set has a `state_dict` of its own, its loader gives and takes a state "
+    "without workers only.",
     "torchdata keeps one state for each worker",
 )
 def of_a_map_style_data_set_with_a_state_in_workers(make):

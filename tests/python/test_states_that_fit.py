@@ -256,3 +256,11 @@ def test_the_state_of_a_stream_cannot_be_missing(name):
     del (state if name is None else state["stream"])[name or "stream"]
     with pytest.raises(ValueError, match="does not say where a stream is"):
         goes_on(state, Counting(), batch_size=2)
+
+
+@pytest.mark.parametrize("name", ["dataset", "iterator"])
+def test_the_state_of_a_stream_is_for_a_class_that_takes_it(name):
+    state = state_after_one(Counting(), batch_size=2)
+    state["stream"]["streams"][0][name] = {"place": 2}
+    with pytest.raises(ValueError, match=r"has no load_state_dict\(\): use the class that"):
+        goes_on(state, Counting(), batch_size=2)

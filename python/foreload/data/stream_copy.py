@@ -47,6 +47,15 @@ def is_state(value: Any) -> bool:
     )
 
 
+def _load_into(thing: Any, state: Any) -> None:
+    if not has_state(thing):
+        raise ValueError(
+            f"the state has one of the data set or its iterator, but {type(thing).__name__} has no "
+            "load_state_dict(): use the class that it was taken with"
+        )
+    thing.load_state_dict(state)
+
+
 @dataclass(frozen=True)
 class StreamJob:
     """What a stream is made from; it can be pickled if the data set and the function can."""
@@ -112,10 +121,10 @@ class Stream:
         given = state or {"batches": 0, "ended": False, "dataset": None, "iterator": None}
         # The order of torchdata: the data set, its iterator, the iterator's state.
         if given["dataset"] is not None:
-            job.dataset.load_state_dict(given["dataset"])
+            _load_into(job.dataset, given["dataset"])
         self._iterator = iter(job.dataset)
         if given["iterator"] is not None:
-            self._iterator.load_state_dict(given["iterator"])  # type: ignore[attr-defined]
+            _load_into(self._iterator, given["iterator"])
         self._ended = False
         if given["dataset"] is None and given["iterator"] is None:
             while self._batches < given["batches"]:
