@@ -19,6 +19,7 @@ from torch.utils.data import (
     StackDataset,
     Subset,
     TensorDataset,
+    default_collate,
     random_split,
 )
 
@@ -279,6 +280,30 @@ def a_dict_of_columns(make):
     assert first["b"] == ["0", "1"]
     assert len(make(columns, 2)) == 3
     assert list(make(columns, 5, collate_fn=len)) == [5]
+
+
+@topic.differs(
+    "A dict of columns, of which at least one is an array or a tensor, is a data set of rows; "
+    "torch's loader takes every dict as samples by key.",
+    "torch's Subset asks the dict by keys",
+)
+def a_Subset_of_a_dict_of_columns(make):
+    chosen = Subset({"a": torch.arange(5), "b": [str(n) for n in range(5)]}, [3, 1, -1])
+    batches = [make(chosen, 3), make(chosen, 3, collate_fn=default_collate)]
+    assert [[batch["a"].tolist() for batch in batched] for batched in batches] == [[[3, 1, 4]]] * 2
+    assert [sample["b"] for sample in make(chosen, None)] == ["3", "1", "4"]
+
+
+@topic.differs(
+    "Negative indices of a Hugging Face Dataset count from the end; with torch's loader a batch of "
+    "them is an IndexError."
+)
+def a_Hugging_Face_Dataset_with_negative_indices(make):
+    from datasets import Dataset
+
+    table = Dataset.from_dict({"n": list(range(5))})
+    (batch,) = make(table, 3, sampler=[0, -1, -5])
+    assert batch["n"].tolist() == [0, 4, 0]
 
 
 @topic.differs("A text or a path is the name of a folder or of a file list.")

@@ -10,7 +10,7 @@ import random
 
 import torch
 from beside_torch import Reel
-from conformance import Items, Stream, Topic, outcome
+from conformance import Items, Stream, Topic, compare, outcome
 from torch.utils.data import BatchSampler, DistributedSampler, IterableDataset, RandomSampler
 
 topic = Topic("states")
@@ -284,8 +284,8 @@ def of_a_map_style_data_set_with_a_state(make):
 @topic.refused(
     ValueError,
     "has a state of its own",
-    "If a map-style data set has a `state_dict` of its own, its loader has a state without workers "
-    "only.",
+    "If a map-style data set has a `state_dict` of its own, its loader gives and takes a state "
+    "without workers only.",
     "torchdata keeps one state for each worker",
 )
 def of_a_map_style_data_set_with_a_state_in_workers(make):
@@ -449,3 +449,15 @@ def of_a_stream_after_the_end_of_an_epoch(make):
     after = make(Unnumbered(), 2)
     after.load_state_dict(copy.deepcopy(loader.state_dict()))
     return list(after), list(after)
+
+
+@topic.differs(
+    "After the end of an epoch the state of a stream begins the next one; torchdata's gives an "
+    "epoch without batches first, if the data set itself has a state and there are no workers."
+)
+def of_a_stream_with_a_state_after_the_end_of_an_epoch(make):
+    loader = make(Tape(5), 2)
+    given = list(loader)
+    after = make(Tape(5), 2)
+    after.load_state_dict(copy.deepcopy(loader.state_dict()))
+    compare([list(after), list(after)], [given, given], "both epochs")

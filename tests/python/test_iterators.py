@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import threading
 import weakref
 
 import numpy as np
@@ -181,3 +182,26 @@ def test_an_iterator_that_is_gone_holds_nothing(watched):
     assert [batch.index for batch in loader] == order(2)
     gc.collect()
     assert len(alive) == 0
+
+
+def test_threads_that_share_an_iterator_get_each_batch_once(make, alone):
+    """And the end of the epoch is told once, not to each of them."""
+    loader = make()
+    ends = []
+    end, loader._log.end = loader._log.end, lambda one: (ends.append(1), end(one))
+    for expected in alone:
+        iterator, got, together = iter(loader), [], threading.Barrier(4)
+
+        def pull(iterator=iterator, got=got, together=together):
+            together.wait()
+            for batch in iterator:
+                got.append(batch)
+
+        threads = [threading.Thread(target=pull) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(values(got)) == sorted(expected)
+    assert len(ends) == len(alone)
+    loader.close()

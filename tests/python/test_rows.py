@@ -18,6 +18,7 @@ import torch
 from beside_torch import check_same
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, random_split
 
+import foreload
 from foreload import _core
 from foreload._core import OrderSettings
 from foreload.cluster.ranks import Ranks
@@ -417,6 +418,40 @@ def test_dicts_of_columns() -> None:
         "number": list(range(20)),
     }
     assert not all_dense(check_like_torch(columns, Columns(columns)))
+
+
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"collate_fn": list},
+    {"batch_size": None},
+    {"batch_size": None, "num_workers": 1, "multiprocessing_context": "fork"},
+]
+
+
+@pytest.mark.parametrize("given", WAYS, ids=str)
+def test_a_part_of_columns_is_rows_in_whatever_way_they_are_given(given: dict[str, Any]) -> None:
+    """Without batches, and with a collate_fn, the dict was asked for the key 7."""
+    columns = {"x": torch.arange(20), "text": [f"row {i}" for i in range(20)]}
+    chosen = Subset(Subset(columns, range(5, 15)), [2, -1, 0])
+    loader = foreload.DataLoader(chosen, **{"num_workers": 0} | given)
+    found = [batch[0] if isinstance(batch, list) else batch for batch in loader]
+    assert [int(sample["x"]) for sample in found] == [7, 14, 5]
+    assert [np.asarray(sample["text"]).item() for sample in found] == ["row 7", "row 14", "row 5"]
+    loader.close()
+
+
+def test_another_column_is_used_where_rows_are_called_or_refused() -> None:
+    """Rows that a collate_fn gets came from the column that was there before."""
+    columns = {"x": torch.arange(4)}
+    called = foreload.DataLoader(columns, batch_size=4, num_workers=0, collate_fn=list)
+    gathered = foreload.DataLoader(columns, batch_size=4)
+    for loader in (called, gathered):
+        assert len(list(loader)) == 1
+    columns["x"] = torch.arange(4) + 10
+    ((first, *_),) = called
+    assert int(first["x"]) == 10
+    with pytest.raises(RuntimeError, match="the columns of the data set changed"):
+        next(iter(gathered))
 
 
 def test_columns_of_different_lengths_are_named() -> None:

@@ -9,7 +9,7 @@ import datasets
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
+from torch.utils.data import Dataset, IterableDataset, RandomSampler, Subset, TensorDataset
 
 import foreload
 from foreload.transforms import CenterCrop
@@ -157,3 +157,110 @@ def test_a_damaged_place_in_the_list_of_a_sampler_is_refused(images):
     state = state_after_one(images, **given) | {"consumed": 4}
     with pytest.raises(RuntimeError, match=r"damaged: .* after 4 samples, but the sampler gives 3"):
         goes_on(state, images, **given)
+
+
+class Counted(Dataset):
+    """Its samples depend on what was asked for before."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        self.asked += 1
+        return self.asked
+
+    def state_dict(self):
+        return {"asked": self.asked}
+
+    def load_state_dict(self, state):
+        self.asked = state["asked"]
+
+
+def test_a_data_set_with_a_state_goes_on_with_it_or_not_at_all():
+    """Without its state, and in worker processes, it went on with other samples."""
+    state = state_after_one(Counted(), batch_size=2, num_workers=0)
+    again = goes_on(state, Counted(), batch_size=2, num_workers=0)
+    assert [batch.tolist() for batch in again] == [[3, 4], [5, 6], [7, 8]]
+    with pytest.raises(ValueError, match="of which each worker process has another one"):
+        goes_on(state, Counted(), batch_size=2, num_workers=1)
+    del state["data"]
+    with pytest.raises(ValueError, match="has no entry 'data', but Counted has a state"):
+        goes_on(state, Counted(), batch_size=2, num_workers=0)
+
+
+def shuffled() -> Any:
+    return RandomSampler(range(8), generator=torch.Generator().manual_seed(1))
+
+
+def test_the_state_of_a_sampler_cannot_be_missing():
+    """The rest of the list was drawn without a look at what it was."""
+    state = state_after_one(torch.arange(8), batch_size=2, sampler=shuffled())
+    del state["sampler"]
+    with pytest.raises(ValueError, match="damaged: its entry 'sampler' does not say"):
+        goes_on(state, torch.arange(8), batch_size=2, sampler=shuffled())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        None,
+        [],
+        {},
+        {"epochs": []},
+        {"epochs": [None], "generators": [None], "digest": "0"},
+        {"epochs": [None], "generators": ["no state"]},
+        {"epochs": [None], "generators": [7]},
+    ],
+)
+def test_a_damaged_state_of_a_sampler_is_refused(damage):
+    state = state_after_one(torch.arange(8), batch_size=2, sampler=shuffled())
+    with pytest.raises(ValueError, match=r"use another state$"):
+        goes_on(state | {"sampler": damage}, torch.arange(8), batch_size=2, sampler=shuffled())
+
+
+class Counting(IterableDataset):
+    def __iter__(self):
+        return iter(range(8))
+
+
+DAMAGED_STREAMS: list[Any] = [
+    {"epoch": -1},
+    {"batches": "3"},
+    {"turn": 1},
+    {"turn": True},
+    {"streams": None},
+    {"streams": []},
+    {"streams": [3]},
+    {"streams": [{"batches": 1}]},
+    {"streams": [{"batches": -1, "ended": False, "dataset": None, "iterator": None}]},
+    {"streams": [{"batches": 1, "ended": 0, "dataset": None, "iterator": None}]},
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGED_STREAMS, ids=str)
+def test_a_damaged_state_of_a_stream_is_refused(damage):
+    state = state_after_one(Counting(), batch_size=2)
+    state["stream"] |= damage
+    loader = foreload.DataLoader(Counting(), batch_size=2)
+    with pytest.raises(ValueError, match=r"^the state is damaged: .*use another state$"):
+        loader.load_state_dict(state)
+    assert len(list(loader)) == 4
+
+
+@pytest.mark.parametrize("name", [None, "epoch", "batches", "turn", "streams", "workers", "rank"])
+def test_the_state_of_a_stream_cannot_be_missing(name):
+    state = state_after_one(Counting(), batch_size=2)
+    del (state if name is None else state["stream"])[name or "stream"]
+    with pytest.raises(ValueError, match="does not say where a stream is"):
+        goes_on(state, Counting(), batch_size=2)
+
+
+@pytest.mark.parametrize("name", ["dataset", "iterator"])
+def test_the_state_of_a_stream_is_for_a_class_that_takes_it(name):
+    state = state_after_one(Counting(), batch_size=2)
+    state["stream"]["streams"][0][name] = {"place": 2}
+    with pytest.raises(ValueError, match=r"has no load_state_dict\(\): use the class that"):
+        goes_on(state, Counting(), batch_size=2)

@@ -319,6 +319,9 @@ class OwnResize(v1.Resize):  # type: ignore[misc, name-defined]
         (v1.Compose([v1.ToTensor(), v1.Normalize(MEAN, STD), v1.CenterCrop(3)]), "Normalize"),
         (v2.Compose([v2.ToImage(), v2.Resize(3, antialias=False)]), "tensors are resized"),
         (v2.Compose([v2.ToImage(), v2.Resize(3, "nearest")]), "tensors are resized"),
+        # v1 makes floats of them and rounds: one level off in a tenth of all values.
+        (v1.Compose([v1.PILToTensor(), v1.Resize(3)]), "tensors are resized"),
+        (v1.Compose([v1.PILToTensor(), v1.RandomResizedCrop(3)]), "tensors are resized"),
         (v2.Compose([v2.ToImage(), v2.ColorJitter(0.3)]), "of a tensor of 8 bits"),
         (v2.Compose([v2.ToImage(), v2.RandomRotation(3)]), "of a tensor of 8 bits"),
         (v2.Compose([v2.ToImage(), v2.RandAugment()]), "of a tensor of 8 bits"),

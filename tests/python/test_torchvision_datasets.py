@@ -132,6 +132,82 @@ def test_a_class_may_declare_that_its_samples_are_all(images):
     loader.close()
 
 
+class Tagged(Declared):
+    """Made from a class that foreload may read, with a way of its own."""
+
+    def __getitem__(self, index):
+        return index, "tagged"
+
+
+class TaggedInOneGo(Declared):
+    def __getitems__(self, indices):
+        return [(index, "tagged") for index in indices]
+
+
+def test_a_declaration_is_not_for_what_is_made_from_its_class(images):
+    """The __getitem__ of the derived class was bypassed."""
+    for data in (Tagged(images), TaggedInOneGo(images), Subset(Tagged(images), [4, 2])):
+        loader = foreload.DataLoader(data, batch_size=2, num_workers=0)
+        assert list(next(iter(loader))[1]) == ["tagged", "tagged"]
+        loader.close()
+
+
+class Located:
+    def __init__(self, images):
+        self.paths = sorted(images.rglob("*.png"))
+
+    def __len__(self):
+        return len(self.paths)
+
+    def locate(self, index):
+        return self.paths[index]
+
+    def decode(self, data, index):
+        return len(data), "decoded"
+
+
+class TaggedHere(Located):
+    def __getitem__(self, index):
+        return index, "tagged"
+
+
+class TaggedAround:
+    """Gives what it does not have itself from what is inside."""
+
+    def __init__(self, inside):
+        self.inside = inside
+
+    def __len__(self):
+        return len(self.inside)
+
+    def __getitem__(self, index):
+        return index, "tagged"
+
+    def __getattr__(self, name):
+        if name == "inside":  # before there is one
+            raise AttributeError(name)
+        return getattr(self.inside, name)
+
+
+def test_locate_is_not_for_what_is_made_from_its_class(images):
+    """The __getitem__ of a derived class, or of one around another, was bypassed."""
+    for data in (TaggedHere(images), TaggedAround(Located(images))):
+        loader = foreload.DataLoader(data, batch_size=2, num_workers=0)
+        assert list(next(iter(loader))[1]) == ["tagged", "tagged"]
+        loader.close()
+
+
+def test_a_class_may_locate_what_the_one_it_is_made_from_gives(images):
+    class Again(TaggedHere):
+        locate = Located.locate
+        decode = Located.decode
+
+    for data in (Located(images), Again(images)):
+        loader = foreload.DataLoader(data, batch_size=2)
+        assert list(next(iter(loader))[1]) == ["decoded", "decoded"]
+        loader.close()
+
+
 def test_a_declaration_that_cannot_be_is_refused():
     class Wrong:
         foreload_samples = True

@@ -24,10 +24,12 @@ from foreload._lost import LostError
 from foreload.data.calls import OwnTimes, fingerprint_of, kept_generators, needs_torch
 from foreload.data.map_style import ListBatch
 from foreload.data.no_figures import NoFigures
-from foreload.data.stream_copy import State, Stream, StreamJob
+from foreload.data.stream_copy import State, Stream, StreamJob, is_count, is_state
 from foreload.workers.crew import Crew
 from foreload.workers.process import Ended, Failure
 
+# What a state says, beside what it is bound to.
+_PLACE = ("epoch", "batches", "turn", "streams")
 _NO_INDICES = np.zeros(0, dtype=np.int64)
 
 
@@ -243,8 +245,14 @@ class StreamCore(NoFigures):
             "streams": list(self._states),
         }
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """The next batch is the one after the place that state() told."""
+    def load(self, state: Any) -> None:
+        """The next batch is the one after the place that state() told. ValueError, and nothing has
+        changed, if it cannot be."""
+        if not isinstance(state, Mapping) or not {*_PLACE, *self._known} <= set(state):
+            raise ValueError(
+                "the state is damaged: its entry 'stream' does not say where a stream is; use "
+                "another state"
+            )
         for name, what in (("workers", "worker processes"), ("ranks", "ranks")):
             if state[name] != self._known[name]:
                 raise ValueError(
@@ -256,10 +264,22 @@ class StreamCore(NoFigures):
                 f"the state of this stream is that of rank {state['rank']}, this is rank "
                 f"{self._known['rank']}: save and load the state on each rank"
             )
+        epoch, batches, turn, streams = (state[name] for name in _PLACE)
+        if (
+            not (is_count(epoch) and is_count(batches) and is_count(turn))
+            or turn >= self._count
+            or not isinstance(streams, list | tuple)
+            or len(streams) != self._count
+            or not all(stream is None or is_state(stream) for stream in streams)
+        ):
+            raise ValueError(
+                f"the state is damaged: no stream can be at epoch {epoch!r}, batch {batches!r}, "
+                f"turn {turn!r} with what it says of each; use another state"
+            )
         self._forget()
-        self._epoch, self._given, self._turn = state["epoch"], state["batches"], state["turn"]
-        self._states = list(state["streams"])
-        batches = sum(
+        self._epoch, self._given, self._turn = epoch, batches, turn
+        self._states = list(streams)
+        again = sum(
             stream["batches"]
             for stream in self._states
             if stream is not None
@@ -267,8 +287,8 @@ class StreamCore(NoFigures):
             and stream["dataset"] is None
             and stream["iterator"] is None
         )
-        if batches > 0:
-            _warn_of(batches)
+        if again > 0:
+            _warn_of(again)
 
     def batches_in(self, epoch: int) -> None:
         """Nobody knows before the end."""

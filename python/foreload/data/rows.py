@@ -292,19 +292,19 @@ def _subset(dataset: Any, single: bool) -> RowMaker | None:
     rows = rows_of(dataset.dataset, single)
     indices = np.asarray(dataset.indices)
     if rows is None or len(indices) == 0:
-        return None if rows is None else rows.of([], dataset.__getitem__)
+        return None if rows is None else rows.of([], with_rows(dataset).__getitem__)
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
         return None
     if indices.min() < -len(rows) or indices.max() >= len(rows):
         return None  # whoever asks for such a sample gets the error of the data set
-    return rows.of(indices, dataset.__getitem__)
+    return rows.of(indices, with_rows(dataset).__getitem__)
 
 
 class Columns:
     """Columns by name, as the data set of rows that they stand for."""
 
     def __init__(self, columns: dict[str, Any]) -> None:
-        self.columns = dict(columns)
+        self.columns = columns  # the program's own, which it may change
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -313,9 +313,27 @@ class Columns:
         return {name: column[index] for name, column in self.columns.items()}
 
 
+class ChosenRows:
+    """A Subset of a dict of columns, or of such a Subset. torch's own asks the dict by keys."""
+
+    def __init__(self, subset: Any) -> None:
+        self.subset = subset
+
+    def __len__(self) -> int:
+        return len(self.subset)
+
+    def __getitem__(self, index: Any) -> dict[str, Any]:
+        inner = self.subset.dataset
+        rows = Columns(inner) if type(inner) is dict else ChosenRows(inner)
+        return rows[self.subset.indices[index]]
+
+
 def with_rows(dataset: Any) -> Any:
     """The data set itself, or the rows of a dict of columns. A dict of something else has its
     samples by key."""
+    if is_exactly(dataset, "Subset", "torch.utils.data"):
+        inner = with_rows(dataset.dataset)
+        return ChosenRows(dataset) if isinstance(inner, Columns | ChosenRows) else dataset
     if type(dataset) is not dict or not all(isinstance(name, str) for name in dataset):
         return dataset
     columns = _columns_of(list(dataset.values()))

@@ -129,12 +129,18 @@ def _is_torchvision_folder(dataset: Any) -> bool:
     )
 
 
-def _gets_items(dataset: Any) -> bool:
-    """Whether somebody wrote a __getitem__ for it; torch's abstract one does not count."""
-    return any(
-        "__getitem__" in vars(cls) and cls.__module__.partition(".")[0] not in ("torch", "typing")
-        for cls in type(dataset).__mro__
-    )
+def _gets_items(dataset: Any, *instead: str) -> bool:
+    """Whether somebody wrote a __getitem__ for it; torch's abstract one does not count, nor that
+    of an ancestor of the class that says one of these instead."""
+    if any(name in getattr(dataset, "__dict__", ()) for name in instead):
+        return False
+    for cls in type(dataset).__mro__:
+        if any(name in vars(cls) for name in instead):
+            return False
+        own = cls.__module__.partition(".")[0] not in ("torch", "typing")
+        if own and any(name in vars(cls) for name in ("__getitem__", "__getitems__")):
+            return True
+    return False
 
 
 def _has_samples(dataset: Any) -> bool:
@@ -142,7 +148,7 @@ def _has_samples(dataset: Any) -> bool:
     if _is_torchvision_folder(dataset):
         return True
     declared = getattr(type(dataset), DECLARATION, False) is True
-    if not declared and _gets_items(dataset):
+    if _gets_items(dataset, *((DECLARATION,) if declared else ())):
         return False
     samples = getattr(dataset, "samples", None)
     fits = (
@@ -165,7 +171,8 @@ def _locates(dataset: Any) -> bool:
     transform for each part."""
     if not callable(getattr(dataset, "locate", None)):
         return False
-    return callable(getattr(dataset, "decode", None)) or not _gets_items(dataset)
+    decodes = callable(getattr(dataset, "decode", None))
+    return not _gets_items(dataset, *(("locate", "decode") if decodes else ()))
 
 
 def _leaves(dataset: Any) -> list[tuple[Any, int]] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import isgenerator
 from typing import Any
@@ -30,6 +30,30 @@ def has_state(thing: Any) -> bool:
     return callable(getattr(thing, "state_dict", None)) and callable(
         getattr(thing, "load_state_dict", None)
     )
+
+
+def is_count(value: Any) -> bool:
+    """Whether it says how many there are of something."""
+    return type(value) is int and value >= 0
+
+
+def is_state(value: Any) -> bool:
+    """Whether it may be the state of a stream."""
+    return (
+        isinstance(value, Mapping)
+        and {"batches", "ended", "dataset", "iterator"} <= set(value)
+        and is_count(value["batches"])
+        and type(value["ended"]) is bool
+    )
+
+
+def _load_into(thing: Any, state: Any) -> None:
+    if not has_state(thing):
+        raise ValueError(
+            f"the state has one of the data set or its iterator, but {type(thing).__name__} has no "
+            "load_state_dict(): use the class that it was taken with"
+        )
+    thing.load_state_dict(state)
 
 
 @dataclass(frozen=True)
@@ -97,10 +121,10 @@ class Stream:
         given = state or {"batches": 0, "ended": False, "dataset": None, "iterator": None}
         # The order of torchdata: the data set, its iterator, the iterator's state.
         if given["dataset"] is not None:
-            job.dataset.load_state_dict(given["dataset"])
+            _load_into(job.dataset, given["dataset"])
         self._iterator = iter(job.dataset)
         if given["iterator"] is not None:
-            self._iterator.load_state_dict(given["iterator"])  # type: ignore[attr-defined]
+            _load_into(self._iterator, given["iterator"])
         self._ended = False
         if given["dataset"] is None and given["iterator"] is None:
             while self._batches < given["batches"]:

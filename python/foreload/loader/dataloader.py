@@ -594,22 +594,37 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         state = write_state(self._identity(), place, note)
         if isinstance(self._core, StreamCore):
             state["stream"] = self._core.state()
-        elif self._samples.called and has_state(self._samples.dataset):
-            if self.num_workers > 0:
-                raise ValueError(
-                    f"{self._name} has a state of its own (state_dict), of which each worker "
-                    "process has another one: give num_workers=0, or let samples depend on their "
-                    "index alone"
-                )
+        elif self._keeps_state:
+            self._check_alone()
             state["data"] = self._samples.dataset.state_dict()
         if self._feed is not None and self._feed.decoding is not None:
             state["gpu_share"] = self._feed.decoding.share
         return state
 
+    @property
+    def _keeps_state(self) -> bool:
+        """Whether a map-style data set has a state of its own."""
+        return self._samples.called and has_state(self._samples.dataset)
+
+    def _check_alone(self) -> None:
+        """Whether there is only one copy of a data set that has a state."""
+        if self.num_workers > 0:
+            raise ValueError(
+                f"{self._name} has a state of its own (state_dict), of which each worker process "
+                "has another one: give num_workers=0, or let samples depend on their index alone"
+            )
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next iteration goes on where the state was taken, on any number of ranks."""
         lead_past_counting(DataLoader)
         place = read_state(self._identity(), state)
+        if self._keeps_state:
+            self._check_alone()
+            if "data" not in state:
+                raise ValueError(
+                    f"the state has no entry 'data', but {self._name} has a state of its own "
+                    "(load_state_dict): use a state that was taken with this class"
+                )
         share = state.get("gpu_share", 0)
         if self._feed is not None and self._feed.decoding is not None:
             self._feed.decoding.share = share
@@ -621,11 +636,11 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
                 stacklevel=2,
             )
         if isinstance(self._core, StreamCore):
-            self._core.load(state["stream"])
+            self._core.load(state.get("stream"))
             self._delivery.forget()
-        if "data" in state and has_state(self._samples.dataset):
-            self._samples.dataset.load_state_dict(state["data"])
         self._lists.load_note(state.get("sampler"))
+        if self._keeps_state:
+            self._samples.dataset.load_state_dict(state["data"])
         self._iteration.load(place)
 
     def save(self, path: str | os.PathLike[str]) -> None:

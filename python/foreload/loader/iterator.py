@@ -42,11 +42,14 @@ class LoaderIterator:
             raise StopIteration
         loader = self._loader
         loader._check_usable()
-        before = self._received
+        before: int | None = None  # another thread is inside
         try:
             with loader._lock:
                 loader._inside = threading.get_ident()
                 loader._check_usable()  # it may have been closed while another thread was inside
+                if self._over:  # or have come to the end
+                    raise StopIteration
+                before = self._received
                 asked = loader._waits.now()
                 run = self._begin(asked) if self._run is None else self._run
                 received = None
@@ -68,7 +71,8 @@ class LoaderIterator:
                 "this DataLoader was closed while a batch was on its way: make a new one"
             ) from error
         except BaseException:  # an interrupt: the loop did not get what was taken for it
-            self._take_back(before)
+            if before is not None:
+                self._take_back(before)
             raise
         finally:
             if loader._core is None:

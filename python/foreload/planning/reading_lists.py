@@ -170,5 +170,5 @@ class ReadingLists:
 
     def load_note(self, note: Note | None) -> None:
         """Bring the sampler to where a checkpoint was taken."""
-        if self._memory is not None and note is not None:
+        if self._memory is not None:
             self._memory.load(note)

@@ -14,7 +14,7 @@ import hashlib
 import itertools
 import random
 import sys
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -149,9 +149,9 @@ class SamplerMemory:
         note = self._inputs()
         wanted = (loaded or {}).get("digest") if entered else None
         before = _globals()
-        if wanted is not None:
-            _set_globals(loaded["globals"])  # type: ignore[index]
         try:
+            if wanted is not None:
+                _set_globals(loaded["globals"])  # type: ignore[index]
             drawn = self._drawn(note, loaded if wanted is not None else None)
             if loaded is not None and wanted is None and not drawn:
                 drawn = self._drawn(note, None)  # its state was that of the end of an epoch
@@ -184,9 +184,22 @@ class SamplerMemory:
             note["state"] = copy.deepcopy(self._sampler.state_dict())
         return note
 
-    def load(self, note: Note) -> None:
-        """The next list is the one of this note, unless the sampler is told otherwise."""
-        self._put_back(note)
+    def load(self, note: Any) -> None:
+        """The next list is the one of this note, unless the sampler is told otherwise. A ValueError
+        if it is none."""
+        if not _is_note(note):
+            raise ValueError(
+                "the state is damaged: its entry 'sampler' does not say where the "
+                f"{self._who} was; use another state"
+            )
+        try:
+            self._put_back(note)
+        except Exception as error:
+            raise ValueError(
+                f"the {self._who} cannot be brought to where the state was taken "
+                f"({type(error).__name__}: {error}): give it the same arguments as before, or use "
+                "another state"
+            ) from error
         self._loaded = note
 
     def _identity(self, drawn: list[Any]) -> str:
@@ -262,6 +275,15 @@ class SamplerMemory:
             return len(self._sampler) if isinstance(self._sampler, Sized) else 0
         except (TypeError, NotImplementedError):
             return 0
+
+
+def _is_note(value: Any) -> bool:
+    """Whether it has what a list is drawn by; with the list's digest, what it depended on too."""
+    return (
+        isinstance(value, Mapping)
+        and all(isinstance(value.get(name), list) for name in ("epochs", "generators"))
+        and ("digest" not in value or isinstance(value.get("globals"), Mapping))
+    )
 
 
 def _plain(entry: Any) -> Any:

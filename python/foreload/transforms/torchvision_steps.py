@@ -235,13 +235,14 @@ class _Translation:
     def _size(self, given: Any) -> Any:
         return given.size if isinstance(given.size, int) else list(given.size)
 
-    def _resizing(self, given: Any) -> dict[str, Any]:
+    def _resizing(self, given: Any, generation: int) -> dict[str, Any]:
         """Interpolation and rule of a resize."""
         self._need("pil", "bytes")
         if self._form == "pil":
             return {"interpolation": given.interpolation}
         name = t._interpolation(given.interpolation)
-        if name == "nearest" or given.antialias is not True or not _torch_resizes_bytes(name):
+        by_floats = generation == 1 or not _torch_resizes_bytes(name)
+        if name == "nearest" or given.antialias is not True or by_floats:
             raise ValueError("tensors are resized in another way than images")
         return {"interpolation": name, "rule": "torch"}
 
@@ -249,12 +250,14 @@ class _Translation:
         if given.size is None:
             raise ValueError("it has no size")
         kept = {} if given.max_size is None else {"max_size": given.max_size}
-        self._images.append(t.Resize(self._size(given), **kept, **self._resizing(given)))
+        self._images.append(
+            t.Resize(self._size(given), **kept, **self._resizing(given, generation))
+        )
 
     def _add_RandomResizedCrop(self, given: Any, generation: int) -> None:
         self._images.append(
             t.RandomResizedCrop(
-                self._size(given), given.scale, given.ratio, **self._resizing(given)
+                self._size(given), given.scale, given.ratio, **self._resizing(given, generation)
             )
         )
 
