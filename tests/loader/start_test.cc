@@ -19,6 +19,8 @@
 #include "foreload/loader/start_report.h"
 #include "foreload/loader/starting_point.h"
 
+#include "../temporary_folder.h"
+
 namespace foreload {
 namespace {
 
@@ -65,14 +67,10 @@ class HeldSource final : public Source {
 class StartTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "foreload-start-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = fs::canonical(name);
     for (int i = 0; i < 60; ++i) write(i, std::string(1'000 + 10 * i, static_cast<char>('a' + i)));
     // Whatever the machine has is not this test's.
     ::setenv("XDG_CACHE_HOME", (root_ / "home").c_str(), 1);
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   fs::path file(int i) const { return root_ / "data" / ("c" + std::to_string(i % 2)) / name(i); }
   static std::string name(int i) { return std::to_string(100 + i) + ".jpg"; }
@@ -150,7 +148,8 @@ class StartTest : public testing::Test {
     return count->reads;
   }
 
-  fs::path root_;
+  const TemporaryFolder temporary_;
+  const fs::path root_ = temporary_.path();
 };
 
 // The saved index.
