@@ -152,6 +152,18 @@ class StartTest : public testing::Test {
   const fs::path root_ = temporary_.path();
 };
 
+TEST_F(StartTest, AnEvictionRuleThatIsNotThereIsRefused) {
+  LoaderSettings with = settings();
+  for (const std::string_view name : {"in turn", "largest first"}) {
+    with.eviction = name;
+    EXPECT_TRUE(open(with));
+  }
+  with.eviction = "smallest first";
+  EXPECT_EQ(
+      refusal(with),
+      "eviction is 'smallest first': use in turn or largest first; did you mean largest first?");
+}
+
 // The saved index.
 
 TEST_F(StartTest, SecondStartWithADiskNeitherListsNorStats) {
