@@ -11,7 +11,7 @@
 #include <fstream>
 #include <tuple>
 
-#include "foreload/tiers/disk.h"
+#include "foreload/tiers/disk_kinds.h"
 #include "foreload/tiers/segment_scan.h"
 #include "foreload/tiers/slots.h"
 
@@ -122,11 +122,12 @@ inline void damage_on_disk(const std::filesystem::path& slot, const CopyKey& key
   ASSERT_EQ(::fsync(file.get()), 0);
 }
 
-// A tier below a folder of its own, opened by `open(settings)`; `damage(folder, key, offset)`.
-inline TierAtWork disk_at_work(const auto& open, DiskSettings settings, const auto& damage) {
+// A tier below a folder of its own, opened by `open`; `damage(folder, key, offset)`.
+inline TierAtWork disk_at_work(decltype(DiskKind::open) open, DiskSettings settings,
+                               const auto& damage) {
   const auto folder = std::make_shared<TemporaryFolder>();
   settings.folder = folder->path();
-  auto opened = open(settings);
+  auto opened = open(settings, nullptr);
   EXPECT_TRUE(opened) << opened.error().message;
   if (!opened) return {};
   const auto held = std::make_shared<HeldDisk>(*opened, settings.budget);

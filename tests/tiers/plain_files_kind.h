@@ -28,18 +28,16 @@ inline TierKind plain_files_kind() {
             DiskSettings settings;
             settings.budget = budget;
             settings.at_once = at_once;
-            const auto open = [](const DiskSettings& how) {
-              return open_plain_files(how, nullptr);
-            };
-            return disk_at_work(
-                open, settings, [](const auto& folder, const CopyKey& key, uint64_t offset) {
-                  std::fstream file(plain_file(folder, key), std::ios::in | std::ios::out);
-                  file.seekg(static_cast<std::streamoff>(offset));
-                  const int byte = file.get();
-                  file.seekp(static_cast<std::streamoff>(offset));
-                  file.put(static_cast<char>(byte ^ 1));
-                  ASSERT_TRUE(file.good());
-                });
+            return disk_at_work(open_plain_files, settings,
+                                [](const auto& folder, const CopyKey& key, uint64_t offset) {
+                                  std::fstream file(plain_file(folder, key),
+                                                    std::ios::in | std::ios::out);
+                                  file.seekg(static_cast<std::streamoff>(offset));
+                                  const int byte = file.get();
+                                  file.seekp(static_cast<std::streamoff>(offset));
+                                  file.put(static_cast<char>(byte ^ 1));
+                                  ASSERT_TRUE(file.good());
+                                });
           }};
 }
 
