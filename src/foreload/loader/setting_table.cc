@@ -249,7 +249,7 @@ std::vector<Setting> make_table() {
       one_of(on_error_row(), {"raise", "skip"}),
       row<&S::read_deadline>("deadline", Kind::seconds, "seconds until a read is given up"),
       one_of(row<&S::io_engine>("io", Kind::choice, "auto, io_uring or threads"),
-             {"auto", "io_uring", "threads"}),
+             {kIoEngines.begin(), kIoEngines.end()}),
       row<&S::source_bandwidth>("source_bandwidth", Kind::bytes,
                                 "make the source slower: bytes a second, like 60MB, 0: as it is"),
       row<&S::source_latency_ms>("source_latency_ms", Kind::milliseconds,
