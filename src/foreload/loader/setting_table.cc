@@ -235,7 +235,7 @@ std::vector<Setting> make_table() {
                            "transform gives"),
              names_of(forms())),
       one_of(row<&S::eviction>("eviction", Kind::choice,
-                               "which second copies give way to what a dead rank held: in turn, or "
+                               "which second copies give way to what a dead rank held, like "
                                "largest first"),
              names_of(eviction_rules())),
       row<&S::per_rank>("per_rank", Kind::flag,
