@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "foreload/base/own_thread.h"
 #include "foreload/loader/loader.h"
 
 namespace foreload::python {
@@ -35,7 +36,8 @@ class Endings {
  public:
   void end(std::unique_ptr<Loader> loader) {
     const std::lock_guard lock(mutex_);
-    threads_.emplace_back([loader = std::move(loader)]() mutable { loader.reset(); });
+    threads_.push_back(start_own_thread(
+        "foreload-end", [loader = std::move(loader)]() mutable { loader.reset(); }));
   }
   // REQUIRES: the GIL is not held.
   void wait() {

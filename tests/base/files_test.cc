@@ -2,7 +2,6 @@
 #include "foreload/base/files.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -12,6 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "foreload/base/descriptor.h"
+
+#include "../temporary_folder.h"
 
 namespace foreload {
 namespace {
@@ -24,17 +25,12 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 class ReplaceFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "foreload-files-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   size_t entries() const {
     return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
   }
 
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(ReplaceFile, PutsTheNewBytesInPlaceOfTheOld) {

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../temporary_folder.h"
 #include "without_privilege.h"
 
 namespace foreload {
@@ -18,13 +19,7 @@ namespace fs = std::filesystem;
 
 class PathsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "foreload-paths-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = fs::canonical(pattern);
-    fs::create_directories(root_ / "data" / "train");
-  }
-  void TearDown() override { fs::remove_all(root_); }
+  void SetUp() override { fs::create_directories(root_ / "data" / "train"); }
 
   static std::string refusal(const Result<void>& result) {
     if (result) return "";
@@ -33,7 +28,8 @@ class PathsTest : public testing::Test {
     return result.error().message;
   }
 
-  fs::path root_;
+  const TemporaryFolder temporary_;
+  const fs::path root_ = temporary_.path();
 };
 
 TEST_F(PathsTest, TildeIsTheHomeFolder) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/cache/cache.h"
 
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "../temporary_folder.h"
 
 namespace foreload {
 namespace {
@@ -15,13 +16,6 @@ constexpr uint64_t kMiB = 1 << 20;
 
 class CacheTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "foreload-cache-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   std::shared_ptr<Cache> with_disk(uint64_t memory = kMiB, uint64_t disk = 8 * kMiB) const {
     return Cache::make({memory, {{root_ / "disk", disk}}});
   }
@@ -40,7 +34,8 @@ class CacheTest : public testing::Test {
     return std::string(reinterpret_cast<const char*>((*bytes)->data()), (*bytes)->size());
   }
 
-  std::filesystem::path root_;
+  const TemporaryFolder temporary_;
+  const std::filesystem::path root_ = temporary_.path();
 };
 
 TEST_F(CacheTest, LendsWhatIsLeftAndTakesItBack) {

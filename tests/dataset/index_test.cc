@@ -2,7 +2,6 @@
 #include "foreload/dataset/index.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -16,6 +15,8 @@
 
 #include "foreload/dataset/index_format.h"
 
+#include "../temporary_folder.h"
+
 namespace foreload {
 namespace {
 
@@ -23,13 +24,7 @@ namespace fs = std::filesystem;
 
 class IndexTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "foreload-index-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    file_ = folder_ / "set.index";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { file_ = folder_ / "set.index"; }
 
   Result<DatasetIndex> load_bytes(std::span<const char> bytes) const {
     // Resized and overwritten: ext4 flushes a file that was truncated to nothing and rewritten.
@@ -55,7 +50,8 @@ class IndexTest : public testing::Test {
     return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
   }
 
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   fs::path file_;
 };
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "foreload/decode/resample.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
@@ -31,6 +29,20 @@ std::vector<uint8_t> bytes_of(PixelBuffer& pixels) {
 
 Box whole_box(ImageSize size) {
   return {0, 0, static_cast<double>(size.width), static_cast<double>(size.height)};
+}
+
+// The part of `in` inside `box`, at another size, flipped left to right if wanted.
+void resample(const PixelView& in, const Box& box, ImageSize size, Interpolation interpolation,
+              bool flip, PixelBuffer& out, Scratch& scratch, const PixelKernels& kernels) {
+  const Resizing resizing{
+      .x = {in.size.width, box.left, box.right, size.width, 0, size.width},
+      .y = {in.size.height, box.top, box.bottom, size.height, 0, size.height},
+      .interpolation = interpolation,
+      .flip = flip,
+  };
+  out.reset(size, in.channels);
+  RowResampler rows(in, {}, resizing, kernels, scratch);
+  for (uint32_t y = 0; y < size.height; ++y) rows.next(out.row(y));
 }
 
 class ResampleWith : public testing::TestWithParam<const PixelKernels*> {

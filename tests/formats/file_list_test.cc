@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/formats/file_list.h"
 
-#include <stdlib.h>
-
 #include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "foreload/stores/file_store.h"
+
+#include "../temporary_folder.h"
 
 namespace foreload {
 namespace {
@@ -23,15 +23,11 @@ Result<Listing> list_files(const fs::path& list, const ListingOptions& options =
 class FileListTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "foreload-list-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = fs::canonical(pattern);
     for (const char* name : {"a/1.jpg", "a/2.jpg", "b/deep/3.jpg", "lists/4.jpg"}) {
       fs::create_directories((root_ / name).parent_path());
       std::ofstream(root_ / name) << name;
     }
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   fs::path list(const std::string& text, const std::string& name = "list.txt") const {
     std::ofstream(root_ / name, std::ios::binary) << text;
@@ -55,7 +51,8 @@ class FileListTest : public testing::Test {
     return files.error().message;
   }
 
-  fs::path root_;
+  const TemporaryFolder temporary_;
+  const fs::path root_ = temporary_.path();
 };
 
 TEST_F(FileListTest, KeepsTheOrderOfTheList) {

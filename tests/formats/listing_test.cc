@@ -15,6 +15,8 @@
 #include "foreload/formats/format.h"
 #include "foreload/stores/file_store.h"
 
+#include "../temporary_folder.h"
+
 namespace foreload {
 namespace {
 
@@ -24,20 +26,17 @@ using Names = std::vector<std::string>;
 class ListingTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "foreload-listing-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     root_ = folder_ / "set";
     fs::create_directory(root_);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   void write(const fs::path& name, size_t size = 1) const {
     fs::create_directories((root_ / name).parent_path());
     std::ofstream(root_ / name) << std::string(size, 'x');
   }
 
-  fs::path folder_;  // room for things outside the root
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();  // room for things outside the root
   fs::path root_;
 };
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/formats/unsupported.h"
 
-#include <stdlib.h>
-
 #include <fstream>
 
 #include <gtest/gtest.h>
+
+#include "../temporary_folder.h"
 
 namespace foreload {
 namespace {
@@ -14,13 +14,6 @@ namespace fs = std::filesystem;
 
 class UnsupportedTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "foreload-kinds-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   fs::path write(const std::string& name, const std::string& bytes) const {
     std::ofstream(root_ / name, std::ios::binary) << bytes;
     return root_ / name;
@@ -30,7 +23,8 @@ class UnsupportedTest : public testing::Test {
     EXPECT_EQ(message.find('\n'), std::string::npos);
   }
 
-  fs::path root_;
+  const TemporaryFolder temporary_;
+  const fs::path root_ = temporary_.path();
 };
 
 TEST_F(UnsupportedTest, WhatIsNotThereIsNotKnown) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -20,14 +19,13 @@
 #include "foreload/loader/loader.h"
 #include "foreload/stores/shaped.h"
 
+#include "../temporary_folder.h"
+
 namespace foreload {
 
 class LoaderTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "foreload-loader-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
     std::mt19937_64 random(1);
     for (int i = 0; i < 100; ++i) {
       std::string bytes(1 + random() % 20'000, '\0');
@@ -35,7 +33,6 @@ class LoaderTest : public testing::Test {
       write_file(i, bytes);
     }
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
 
   std::filesystem::path file(uint64_t sample) const {
     return root_ / "data" / (sample < 50 ? "cat" : "dog") / fmt_name(sample);
@@ -111,7 +108,8 @@ class LoaderTest : public testing::Test {
     };
   }
 
-  std::filesystem::path root_;
+  const TemporaryFolder temporary_;
+  const std::filesystem::path root_ = temporary_.path();
   std::map<uint64_t, std::string> contents_;
   std::vector<std::string> image_extensions_{".jpg"};
 };

@@ -16,6 +16,7 @@
 
 #include "../peers/child.h"
 #include "../peers/patience.h"
+#include "../temporary_folder.h"
 
 namespace foreload {
 namespace {
@@ -128,22 +129,20 @@ TEST(NeighboursTest, OtherMemoryIsNotRead) {
 }
 
 TEST(NeighboursTest, AreThoseWithTheSameHostName) {
-  std::string folder = (std::filesystem::temp_directory_path() / "foreload-hosts-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const TemporaryFolder folder;
   std::vector<Neighbours> found(4);
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < 4; ++rank) {
     threads.emplace_back([&, rank] {
       JoinSettings join;
       join.timeout = kPatience;
-      join.rendezvous = std::move(*folder_rendezvous(folder, "job"));
+      join.rendezvous = std::move(*folder_rendezvous(folder.path(), "job"));
       auto neighbours = find_neighbours(join, rank, 4, rank == 2 ? "b" : "a", rank != 3);
       ASSERT_TRUE(neighbours) << neighbours.error().message;
       found[rank] = std::move(*neighbours);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  std::filesystem::remove_all(folder);
   using Ranks = std::vector<uint32_t>;
   EXPECT_EQ(found[0].ranks, (Ranks{1, 3}));
   EXPECT_EQ(found[0].sharing, (Ranks{1}));

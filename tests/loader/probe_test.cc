@@ -4,13 +4,13 @@
 // of the results, and at the arithmetic with given times.
 #include "foreload/loader/probe.h"
 
-#include <stdlib.h>
-
 #include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "foreload/loader/probe_level.h"
+
+#include "../temporary_folder.h"
 
 namespace foreload {
 namespace {
@@ -22,13 +22,7 @@ using std::chrono::milliseconds;
 
 class ProbeTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "foreload-probe-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = fs::canonical(name);
-    settings_.time = milliseconds(80);
-  }
-  void TearDown() override { fs::remove_all(root_); }
+  void SetUp() override { settings_.time = milliseconds(80); }
 
   void write_samples(int count, size_t size) const {
     fs::create_directories(root_ / "set" / "cat");
@@ -45,7 +39,8 @@ class ProbeTest : public testing::Test {
     EXPECT_EQ(device.measured_at.size(), 20u) << device.measured_at;
   }
 
-  fs::path root_;
+  const TemporaryFolder temporary_;
+  const fs::path root_ = temporary_.path();
   ProbeSettings settings_;
 };
 

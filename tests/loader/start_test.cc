@@ -18,6 +18,9 @@
 #include "foreload/loader/memory_need.h"
 #include "foreload/loader/start_report.h"
 #include "foreload/loader/starting_point.h"
+#include "foreload/policy/eviction.h"
+
+#include "../temporary_folder.h"
 
 namespace foreload {
 namespace {
@@ -65,14 +68,10 @@ class HeldSource final : public Source {
 class StartTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "foreload-start-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = fs::canonical(name);
     for (int i = 0; i < 60; ++i) write(i, std::string(1'000 + 10 * i, static_cast<char>('a' + i)));
     // Whatever the machine has is not this test's.
     ::setenv("XDG_CACHE_HOME", (root_ / "home").c_str(), 1);
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   fs::path file(int i) const { return root_ / "data" / ("c" + std::to_string(i % 2)) / name(i); }
   static std::string name(int i) { return std::to_string(100 + i) + ".jpg"; }
@@ -150,8 +149,19 @@ class StartTest : public testing::Test {
     return count->reads;
   }
 
-  fs::path root_;
+  const TemporaryFolder temporary_;
+  const fs::path root_ = temporary_.path();
 };
+
+TEST_F(StartTest, AnEvictionRuleThatIsNotThereIsRefused) {
+  LoaderSettings with = settings();
+  for (const EvictionRule& rule : eviction_rules()) {
+    with.eviction = rule.name;
+    EXPECT_TRUE(open(with));
+  }
+  with.eviction = "the best";
+  EXPECT_TRUE(refusal(with).starts_with("eviction is 'the best': use in turn"));
+}
 
 // The saved index.
 

@@ -2,7 +2,6 @@
 #include "foreload/metrics/run_file.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <fstream>
@@ -12,6 +11,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "../temporary_folder.h"
+
 namespace foreload {
 namespace {
 
@@ -19,8 +20,6 @@ using nlohmann::json;
 
 class RunFileTest : public ::testing::Test {
  protected:
-  ~RunFileTest() override { std::filesystem::remove_all(folder_); }
-
   // Every line must parse.
   std::vector<json> lines() const {
     std::ifstream in(file_);
@@ -29,10 +28,8 @@ class RunFileTest : public ::testing::Test {
     return found;
   }
 
-  const std::filesystem::path folder_ = [] {
-    std::string name = std::filesystem::temp_directory_path() / "foreload-run-XXXXXX";
-    return std::filesystem::path(::mkdtemp(name.data()));
-  }();
+  const TemporaryFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
   const std::filesystem::path file_ = folder_ / "run.jsonl";
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/metrics/run_record.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -13,6 +12,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "../temporary_folder.h"
+
 namespace foreload {
 namespace {
 
@@ -22,8 +23,6 @@ using std::chrono::seconds;
 
 class RunRecordTest : public ::testing::Test {
  protected:
-  ~RunRecordTest() override { std::filesystem::remove_all(folder_); }
-
   static std::vector<json> parsed(std::istream&& in) {
     std::vector<json> found;
     for (std::string line; std::getline(in, line);) found.push_back(json::parse(line));
@@ -64,10 +63,8 @@ class RunRecordTest : public ::testing::Test {
         .dump();
   }
 
-  const std::filesystem::path folder_ = [] {
-    std::string name = std::filesystem::temp_directory_path() / "foreload-record-XXXXXX";
-    return std::filesystem::path(::mkdtemp(name.data()));
-  }();
+  const TemporaryFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
   const std::filesystem::path file_ = folder_ / "run.jsonl";
   RunRecord::Time now_{};
 };

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/model/profile.h"
 
-#include <unistd.h>
-
 #include <fstream>
 
 #include <gtest/gtest.h>
+
+#include "../temporary_folder.h"
 
 namespace foreload {
 namespace {
 
 class ProfileTest : public ::testing::Test {
  protected:
-  ~ProfileTest() override { std::filesystem::remove_all(folder_); }
-
   static MachineProfile sample() {
     MachineProfile profile;
     profile.devices.push_back({.name = "ram",
@@ -51,10 +49,8 @@ class ProfileTest : public ::testing::Test {
     return flaw(R"({"foreload_profile": 1, "devices": )" + devices + "}");
   }
 
-  const std::filesystem::path folder_ = [] {
-    std::string name = std::filesystem::temp_directory_path() / "foreload-profile-XXXXXX";
-    return std::filesystem::path(::mkdtemp(name.data()));
-  }();
+  const TemporaryFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
   const std::filesystem::path file_ = folder_ / "machine.json";
 };
 

@@ -17,23 +17,23 @@ TEST(Component, UnknownKind) {
 }
 
 TEST(Component, NotInstalled) {
-  const LoopbackJob job;
+  const TemporaryFolder job;
   for (const std::string kind : {"ucx", "mpi"}) {
     TransportSettings settings;
-    settings.components = job.folder();
+    settings.components = job.path();
     const auto made = load_transport(kind, settings, {});
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error().kind, ErrorKind::unreadable);
     EXPECT_NE(made.error().message.find("Install"), std::string::npos);
-    EXPECT_NE(made.error().message.find(job.folder().string()), std::string::npos);
+    EXPECT_NE(made.error().message.find(job.path().string()), std::string::npos);
   }
 }
 
 TEST(Component, FileThatIsNoLibrary) {
-  const LoopbackJob job;
-  std::ofstream(job.folder() / "libforeload_ucx.so") << "no library";
+  const TemporaryFolder job;
+  std::ofstream(job.path() / "libforeload_ucx.so") << "no library";
   TransportSettings settings;
-  settings.components = job.folder();
+  settings.components = job.path();
   const auto made = load_transport("ucx", settings, {});
   ASSERT_FALSE(made);
   EXPECT_NE(made.error().message.find("libforeload_ucx.so"), std::string::npos);

@@ -22,10 +22,10 @@ INSTANTIATE_TEST_SUITE_P(InProcess, TransportConformance, testing::Values(kInPro
 TransportKind loaded_kind(const std::string& name, const std::string& kind,
                           const std::string& modules = FORELOAD_TEST_COMPONENTS) {
   return {name, [kind, modules](uint32_t ranks, const RankBody& before, const RankBody& body) {
-            const LoopbackJob job;
+            const TemporaryFolder job;
             const JoinRank join = [&](RankAtWork& rank) {
-              return load_transport(
-                  kind, loopback_settings(job.folder(), rank.rank, ranks, modules), rank.calls());
+              return load_transport(kind, loopback_settings(job.path(), rank.rank, ranks, modules),
+                                    rank.calls());
             };
             run_in_threads(ranks, join, before, body);
           }};

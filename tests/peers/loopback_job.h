@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A job of several ranks on the loopback interface, which meet in a folder that goes away with it.
+// Ranks of a job on the loopback interface, which meet in a folder.
 #pragma once
-
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +9,8 @@
 #include <utility>
 
 #include "foreload/peers/transport.h"
+
+#include "../temporary_folder.h"
 
 namespace foreload {
 
@@ -27,21 +27,5 @@ inline TransportSettings loopback_settings(const std::filesystem::path& folder, 
   if (const char* const ucx = std::getenv("FORELOAD_UCX_LIBRARY")) settings.ucx = ucx;
   return settings;
 }
-
-class LoopbackJob {
- public:
-  LoopbackJob() {
-    std::string name = (std::filesystem::temp_directory_path() / "foreload-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~LoopbackJob() { std::filesystem::remove_all(folder_); }
-  LoopbackJob(const LoopbackJob&) = delete;
-  LoopbackJob& operator=(const LoopbackJob&) = delete;
-
-  const std::filesystem::path& folder() const { return folder_; }
-
- private:
-  std::filesystem::path folder_;
-};
 
 }  // namespace foreload

@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../temporary_folder.h"
 #include "patience.h"
 
 namespace foreload {
@@ -33,19 +34,6 @@ uint16_t free_port() {
   ::close(fd);
   return ntohs(address.sin_port);
 }
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "foreload-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // The kinds, each as a function that gives a rank its object.
 using Open = std::function<std::shared_ptr<Rendezvous>(uint32_t rank)>;

@@ -12,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "../temporary_folder.h"
+
 namespace foreload {
 namespace {
 
@@ -20,14 +22,11 @@ const std::string kText = "000102030405060708090a0b0c0d0e0fF0f1f2f3f4f5f6f7f8f9f
 class SecretFile : public testing::Test {
  protected:
   SecretFile() {
-    std::string name = (std::filesystem::temp_directory_path() / "foreload-XXXXXX").string();
-    const int fd = ::mkstemp(name.data());
-    ::close(fd);
-    file_ = name;
     std::ofstream(file_) << kText << "\n";
+    ::chmod(file_.c_str(), 0600);
   }
-  ~SecretFile() override { std::filesystem::remove(file_); }
-  std::filesystem::path file_;
+  const TemporaryFolder temporary_;
+  const std::filesystem::path file_ = temporary_.path() / "secret";
 };
 
 TEST(Secret, Digits) {
@@ -83,8 +82,8 @@ TEST_F(SecretFile, RefusedIfItIsAnotherUsers) {
 }
 
 TEST(Secret, OfTheUserIsMadeOnceAndPrivate) {
-  std::string name = (std::filesystem::temp_directory_path() / "foreload-XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary.path();
   ::setenv("XDG_RUNTIME_DIR", folder.c_str(), 1);
   std::vector<Result<JobSecret>> secrets(8, JobSecret{});
   std::vector<std::jthread> threads;
@@ -101,7 +100,6 @@ TEST(Secret, OfTheUserIsMadeOnceAndPrivate) {
   ::setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
   EXPECT_TRUE(secret_of_user());
   EXPECT_TRUE(read_secret(folder / "cache" / "foreload" / "foreload-secret"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Secret, NoFileOrNoPlainFile) {

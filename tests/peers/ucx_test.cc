@@ -130,15 +130,15 @@ TEST_F(UcxFrame, ValuesOutOfRangeAreRefused) {
 }
 
 Result<std::unique_ptr<Transport>> join(
-    const LoopbackJob& job, RankAtWork& rank,
+    const TemporaryFolder& job, RankAtWork& rank,
     const std::function<void(TransportSettings&)>& change = {}) {
-  auto settings = loopback_settings(job.folder(), rank.rank, rank.ranks, FORELOAD_TEST_COMPONENTS);
+  auto settings = loopback_settings(job.path(), rank.rank, rank.ranks, FORELOAD_TEST_COMPONENTS);
   if (change) change(settings);
   return load_transport("ucx", settings, rank.calls());
 }
 
 TEST(UcxJoin, OtherSecretIsNamed) {
-  const LoopbackJob job;
+  const TemporaryFolder job;
   std::vector<std::jthread> threads;
   for (uint32_t r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {
@@ -153,7 +153,7 @@ TEST(UcxJoin, OtherSecretIsNamed) {
 }
 
 TEST(UcxJoin, MissingRanksAreNamed) {
-  const LoopbackJob job;
+  const TemporaryFolder job;
   RankAtWork rank(1, 4, [] { return true; });
   const auto made = join(job, rank, [](TransportSettings& settings) {
     settings.join_timeout = std::chrono::milliseconds(50);
@@ -165,7 +165,7 @@ TEST(UcxJoin, MissingRanksAreNamed) {
 }
 
 TEST(UcxJoin, SettingsThatMakeNoSense) {
-  const LoopbackJob job;
+  const TemporaryFolder job;
   const auto kind_of = [&](const std::function<void(TransportSettings&)>& change) {
     RankAtWork rank(0, 1, [] { return true; });
     const auto made = join(job, rank, change);
@@ -182,8 +182,8 @@ TEST(UcxJoin, SettingsThatMakeNoSense) {
 
 // A job of one rank in a process of its own, since a process has one UCX: the first it opened.
 std::string alone(const std::string& ucx) {
-  const LoopbackJob job;
-  Child rank(std::vector<std::string>{FORELOAD_TEST_UCX_RANK, job.folder(), "0", "1",
+  const TemporaryFolder job;
+  Child rank(std::vector<std::string>{FORELOAD_TEST_UCX_RANK, job.path(), "0", "1",
                                       FORELOAD_TEST_COMPONENTS, ucx});
   const std::string first = rank.hear();
   return first + "\n" + rank.hear();
@@ -191,24 +191,24 @@ std::string alone(const std::string& ucx) {
 
 TEST(UcxLibrary, GivenByPath) {
   // The one of this process, under a path of its own.
-  const LoopbackJob job;
+  const TemporaryFolder job;
   RankAtWork rank(0, 1, [] { return true; });
   ASSERT_TRUE(join(job, rank));
   void* const ucp = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(ucp, nullptr);
   Dl_info info{};
   ASSERT_NE(::dladdr(::dlsym(ucp, "ucp_get_version"), &info), 0);
-  const auto folder = job.folder() / "ucx";
+  const auto folder = job.path() / "ucx";
   std::filesystem::create_directory(folder);
   std::filesystem::create_symlink(info.dli_fname, folder / "libucp.so.0");
   EXPECT_EQ(alone(folder), "unchanged\nready");
 }
 
 TEST(UcxLibrary, FolderWithoutUcxIsNamed) {
-  const LoopbackJob empty;
-  const std::string said = alone(empty.folder());
+  const TemporaryFolder empty;
+  const std::string said = alone(empty.path());
   EXPECT_NE(said.find("found no UCX library"), std::string::npos) << said;
-  EXPECT_NE(said.find(empty.folder().string()), std::string::npos) << said;
+  EXPECT_NE(said.find(empty.path().string()), std::string::npos) << said;
 }
 
 // This process is rank 0, the other one rank 1.
@@ -223,9 +223,9 @@ class UcxProcesses : public testing::Test {
   }
   void ask(size_t bytes) { rank_.send(1, "please " + std::to_string(bytes)); }
 
-  const LoopbackJob job_;
+  const TemporaryFolder job_;
   RankAtWork rank_{0, 2, [] { return true; }};
-  Child other_{std::vector<std::string>{FORELOAD_TEST_UCX_RANK, job_.folder(), "1", "2",
+  Child other_{std::vector<std::string>{FORELOAD_TEST_UCX_RANK, job_.path(), "1", "2",
                                         FORELOAD_TEST_COMPONENTS}};
 };
 
@@ -338,12 +338,12 @@ size_t private_bytes(pid_t pid) {
 
 TEST(UcxSoak, SixtyFourRanks) {
   constexpr uint32_t kRanks = 64;
-  const LoopbackJob job;
+  const TemporaryFolder job;
   const auto start = Clock::now();
   std::vector<std::unique_ptr<Child>> others;
   for (uint32_t r = 1; r < kRanks; ++r) {
     others.push_back(std::make_unique<Child>(
-        std::vector<std::string>{FORELOAD_TEST_UCX_RANK, job.folder(), std::to_string(r),
+        std::vector<std::string>{FORELOAD_TEST_UCX_RANK, job.path(), std::to_string(r),
                                  std::to_string(kRanks), FORELOAD_TEST_COMPONENTS}));
   }
   RankAtWork rank(0, kRanks, [] { return true; });

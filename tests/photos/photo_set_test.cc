@@ -10,6 +10,8 @@
 
 #include "foreload/decode/image_format.h"
 
+#include "../temporary_folder.h"
+
 namespace foreload {
 namespace {
 
@@ -17,13 +19,6 @@ namespace fs = std::filesystem;
 
 class PhotoSet : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "foreload-photos-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::map<std::string, std::string> files(const std::string& of) const {
     std::map<std::string, std::string> found;
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / of)) {
@@ -38,7 +33,8 @@ class PhotoSet : public testing::Test {
     return made ? "" : made.error().message;
   }
 
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 const PhotoSetSettings kSmall{.count = 22, .classes = 4, .mean_bytes = 3000};

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import real_torchvision  # noqa: F401 - lightning imports torchvision, which may need help
+from jobs import make_data, need_transport
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -60,3 +61,14 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
         size = (24 + number % 7, 20 + number % 5)
         image.fromarray(coarse).resize(size, image.Resampling.BILINEAR).save(target)
     return path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The small data set of jobs of several ranks."""
+    return make_data(tmp_path / "data")
+
+
+@pytest.fixture(scope="module")
+def with_ucx(program: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    need_transport(program, "ucx", tmp_path_factory.mktemp("probe"))

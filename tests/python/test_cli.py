@@ -13,20 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from folders import remove_unseen
+from programs import JOB, refused
 
 import foreload
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-JOB = {
-    "samples": 1_000,
-    "mean_size": "10KiB",
-    "size_sigma": "2KiB",
-    "ranks": 4,
-    "epochs": 6,
-    "memory": "500KiB",
-    "disk": "1000KiB",
-}
 
 
 def options(**values: object) -> list[object]:
@@ -75,17 +66,6 @@ def images(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * (100 + i))
     return folder
-
-
-def refused(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line with which the program refused its input."""
-    assert done.returncode == 2, done
-    assert done.stdout == ""
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("foreload")
-    assert "Traceback" not in lines[0]
-    return lines[0]
 
 
 def test_version(run: Run) -> None:

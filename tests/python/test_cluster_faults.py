@@ -12,21 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from jobs import FILES, Job, job_of, make_data, need_transport, total, wait_until
+from jobs import FILES, Job, job_of, make_data, total, wait_until
 
 EPOCHS = 6
 # Slow enough to be met in the middle of an epoch, and nothing is there long before it is needed.
 STEADY = ("--epochs", str(EPOCHS), "--step-ms", "40", "--staging", "64KiB")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _with_ucx(program: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    need_transport(program, "ucx", tmp_path_factory.mktemp("probe"))
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return make_data(tmp_path / "data")
+pytestmark = pytest.mark.usefixtures("with_ucx")
 
 
 def in_second_epoch(job: Job, rank: int) -> None:

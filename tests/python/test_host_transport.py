@@ -7,14 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from jobs import job_of, make_data, total, wait_until
+from jobs import job_of, total, wait_until
 
 EPOCHS = 4
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return make_data(tmp_path / "data")
 
 
 @pytest.fixture

@@ -14,17 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import FILES, SEED, expected_digest, job_of, make_data, need_transport, total
+from jobs import FILES, SEED, expected_digest, job_of, total
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _with_ucx(program: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    need_transport(program, "ucx", tmp_path_factory.mktemp("probe"))
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return make_data(tmp_path / "data")
+pytestmark = pytest.mark.usefixtures("with_ucx")
 
 
 def launch(program: str, data: Path, ranks: int, *more: str) -> str:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import time
 import warnings
 from pathlib import Path
 
 import pytest
+from programs import refused
 
 import foreload
 from foreload import transforms
@@ -28,12 +28,6 @@ def folder(tmp_path: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(bytes([number]) * 1000)
     return tmp_path / "train"
-
-
-def refused(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
-    return done.stderr
 
 
 # What a loader writes.

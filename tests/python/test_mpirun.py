@@ -11,16 +11,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from jobs import LONGEST_WAIT_MS, SEED, Rank, expected_digest, make_data, total, wait_until
+from jobs import LONGEST_WAIT_MS, SEED, Rank, expected_digest, total, wait_until
 
 OPEN_MPI = ("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe")
 OPEN_MPI += ("--mca", "btl", "self,vader,tcp")
 MPICH = ("mpiexec.mpich",)
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return make_data(tmp_path / "data")
 
 
 def read(program: str, data: Path, *options: str) -> list[str]:

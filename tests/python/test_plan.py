@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import JOB
 
 import foreload
 
@@ -21,16 +22,7 @@ KIB = 1 << 10
 
 def small(**changes: object) -> foreload.Plan:
     """A plan of a job with too little cache for everything, unless `changes` say otherwise."""
-    arguments: dict[str, object] = {
-        "samples": 1_000,
-        "mean_size": "10KiB",
-        "size_sigma": "2KiB",
-        "ranks": 4,
-        "epochs": 6,
-        "memory": "500KiB",
-        "disk": "1000KiB",
-    }
-    return foreload.plan(**(arguments | changes))
+    return foreload.plan(**(JOB | changes))
 
 
 def test_parse_and_format_bytes() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import refused
 
 from foreload.reports.simulation_pictures import POLICY_COLOURS, draw_simulation
 
@@ -46,14 +47,6 @@ def results(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)["results"]
     return found
-
-
-def refused(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 2, done
-    assert done.stdout == ""
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1, done.stderr
-    return lines[0]
 
 
 def test_json_has_every_policy(run: Run, scenario: Path) -> None:

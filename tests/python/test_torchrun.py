@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import FILES, SEED, Job, free_port, job_of, make_data, need_transport, total
+from jobs import FILES, SEED, Job, free_port, job_of, total
 
 import foreload
 
@@ -63,14 +63,7 @@ with open(f"{given['out']}.{rank}", "w") as file:
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _with_ucx(program: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    need_transport(program, "ucx", tmp_path_factory.mktemp("probe"))
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return make_data(tmp_path / "data")
+pytestmark = pytest.mark.usefixtures("with_ucx")
 
 
 class Loop:

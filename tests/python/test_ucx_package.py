@@ -9,16 +9,11 @@ import json
 from pathlib import Path
 
 import pytest
-from jobs import job_of, make_data, total, wait_until
+from jobs import job_of, total, wait_until
 
 from foreload.cluster.joining import _ucx_package
 
 EPOCHS = 4
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return make_data(tmp_path / "data")
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["", "one is killed"])

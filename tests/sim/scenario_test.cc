@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/sim/scenario.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 
@@ -12,6 +10,7 @@
 #include "foreload/metrics/run_file.h"
 #include "foreload/model/profile.h"
 
+#include "../temporary_folder.h"
 #include "thesis.h"
 
 namespace foreload::sim {
@@ -19,8 +18,6 @@ namespace {
 
 class ScenarioTest : public testing::Test {
  protected:
-  ~ScenarioTest() override { std::filesystem::remove_all(folder_); }
-
   Result<Scenario> read(const std::string& json) const {
     FORELOAD_TRY(const ScenarioFile file, ScenarioFile::parse(json, folder_));
     return file.read();
@@ -42,10 +39,8 @@ class ScenarioTest : public testing::Test {
            training + "}" + more + "}";
   }
 
-  const std::filesystem::path folder_ = [] {
-    std::string name = std::filesystem::temp_directory_path() / "foreload-scenario-XXXXXX";
-    return std::filesystem::path(::mkdtemp(name.data()));
-  }();
+  const TemporaryFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(ScenarioTest, ErrorsOfAFileNameTheLine) {

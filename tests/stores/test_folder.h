@@ -4,7 +4,6 @@
 // nobody writes to. Opening it waits forever.
 #pragma once
 
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -18,39 +17,27 @@
 
 #include "foreload/stores/file_store.h"
 
+#include "../temporary_folder.h"
 #include "answers.h"
 
 namespace foreload {
 
-class TestFolder {
+class TestFolder : public TemporaryFolder {
  public:
-  TestFolder() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "foreload-source-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    path_ = pattern;
-  }
-  explicit TestFolder(const TestObjects& objects) : TestFolder() {
+  TestFolder() = default;
+  explicit TestFolder(const TestObjects& objects) {
     for (const TestObject& object : objects) add(object);
   }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
   void write(const std::string& name, const std::string& bytes) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    std::filesystem::create_directories((path() / name).parent_path());
+    std::ofstream(path() / name, std::ios::binary) << bytes;
   }
 
   void add(const TestObject& object) const {
     if (object.missing) return;
     if (!object.hangs) return write(object.name, object.bytes);
-    if (::mkfifo((path_ / object.name).c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
+    if (::mkfifo((path() / object.name).c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 // Null where the system does not have the engine.

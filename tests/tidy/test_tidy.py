@@ -342,6 +342,16 @@ def python_debugger(path: Path, text: str) -> list[str]:
     return found
 
 
+def bare_threads(path: Path, text: str) -> list[str]:
+    """Threads that are not started by start_own_thread(): signals would reach them."""
+    started = re.compile(r'\bjthread\b|\bstd::thread \w+[({]|\bthreads?_?\.emplace_back\((?!")')
+    return [
+        f"{path}:{number}: starts a thread by itself: {line.strip()}"
+        for number, line in enumerate(without_comments(text).splitlines(), 1)
+        if started.search(line)
+    ]
+
+
 def unfinished(path: Path, text: str) -> list[str]:
     return [
         f"{path}:{number}: unfinished: {line.strip()}"
@@ -401,6 +411,30 @@ def test_python_output_can_fail():
 
 def test_python_debugger():
     check(python_debugger, is_python)
+
+
+def test_threads():
+    check(
+        bare_threads,
+        lambda path: (
+            path.parts[0] in {"src", "bindings"} and is_cpp(path) and path.name != "own_thread.h"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "std::thread t(run);",
+        "std::thread t{run};",
+        "std::jthread t;",
+        "threads_.emplace_back(run);",
+    ],
+)
+def test_threads_can_fail(line):
+    assert len(bare_threads(Path("a.cc"), f"int x;\n  {line}\n")) == 1
+    spared = "std::thread thread_;\nthreads.push_back(start_own_thread(name, run));\n"
+    assert bare_threads(Path("a.cc"), spared) == []
 
 
 @pytest.mark.parametrize(

@@ -569,6 +569,29 @@ TEST_P(TierConformance, ADamagedRangeIsCorruptThenAMiss) {
   }
 }
 
+// No wrong byte, nothing without an answer, and a word about it where puts fail.
+TEST_P(TierConformance, GoesOnWithoutItsDevice) {
+  FORELOAD_OPEN_TIER();
+  if (!at_work_.lose) return;
+  constexpr size_t kSize = 100'000;
+  for (uint64_t i = 0; i < 20; ++i) ASSERT_EQ(user().put(key_of(i), kSize), TierEnd::done);
+  at_work_.lose();
+  const auto get = [&](uint64_t number) {
+    const uint64_t id = user().start_get(key_of(number), kSize);
+    const TierEnd right = user().checked(id, key_of(number), kSize);
+    EXPECT_EQ(user().end_of(id), right) << "wrong bytes of copy " << number;
+    return right;
+  };
+  for (uint64_t i = 0; i < 20; ++i) EXPECT_NE(get(i), TierEnd::done) << i;
+  const uint64_t put = fill_up(user(), kSize, 100);
+  for (uint64_t i = 100; i < 100 + put; ++i) get(i);
+  EXPECT_TRUE(tier().dead());
+  EXPECT_EQ(user().put(key_of(500), kSize), TierEnd::failed);
+  EXPECT_NE(get(500), TierEnd::done);
+  for (uint64_t i = 0; i < 20; ++i) tier().drop(key_of(i));
+  EXPECT_EQ(tier().pin(key_of(0)), nullptr);
+}
+
 // Random worlds.
 
 // One thread that waits for every answer, beside a model that knows them all.

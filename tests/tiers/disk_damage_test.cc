@@ -20,10 +20,10 @@ using Samples = std::vector<uint64_t>;
 
 class DiskDamageTest : public DiskFixture {
  protected:
+  // A cache is opened thousands of times here, and syncs whenever it mends something.
+  DiskDamageTest()
+      : DiskFixture(::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : fs::temp_directory_path()) {}
   void SetUp() override {
-    // A cache is opened thousands of times here, and syncs whenever it mends something.
-    if (::access("/dev/shm", W_OK) == 0) parent_ = "/dev/shm";
-    DiskFixture::SetUp();
     settings_.io_uring = false;  // cheaper to set up, and these tests do it often
     TierUser tier(settings_);
     for (uint64_t sample = 0; sample < kRecords; ++sample) {

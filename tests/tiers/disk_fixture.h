@@ -3,7 +3,6 @@
 // A temporary cache folder, and a disk tier whose answers can be waited for.
 #pragma once
 
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -28,6 +27,8 @@
 #include "foreload/base/random.h"
 #include "foreload/tiers/disk.h"
 #include "foreload/tiers/segment_format.h"
+
+#include "../temporary_folder.h"
 
 namespace foreload {
 
@@ -173,14 +174,11 @@ class TierUser {
 
 class DiskFixture : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (parent_ / "foreload-disk-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+  explicit DiskFixture(const std::filesystem::path& parent = std::filesystem::temp_directory_path())
+      : temporary_(parent) {
     settings_.folder = folder_ / "cache";
     settings_.budget = uint64_t{16} << 20;
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   DiskSettings member(uint32_t which, uint32_t of) const {
     DiskSettings settings = settings_;
@@ -217,8 +215,8 @@ class DiskFixture : public testing::Test {
     std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
   }
 
-  std::filesystem::path parent_ = std::filesystem::temp_directory_path();
-  std::filesystem::path folder_;
+  const TemporaryFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
   DiskSettings settings_;
 };
 
@@ -226,10 +224,7 @@ class DiskFixture : public testing::Test {
 class DiskOfEveryKind : public DiskFixture,
                         public testing::WithParamInterface<std::tuple<bool, bool>> {
  protected:
-  void SetUp() override {
-    DiskFixture::SetUp();
-    std::tie(settings_.io_uring, settings_.direct_io) = GetParam();
-  }
+  DiskOfEveryKind() { std::tie(settings_.io_uring, settings_.direct_io) = GetParam(); }
 };
 inline auto every_kind_of_disk() {
   return testing::Combine(testing::Bool(), testing::Bool());

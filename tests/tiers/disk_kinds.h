@@ -4,7 +4,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -12,10 +11,11 @@
 #include <fstream>
 #include <tuple>
 
-#include "foreload/tiers/disk.h"
+#include "foreload/tiers/disk_kinds.h"
 #include "foreload/tiers/segment_scan.h"
 #include "foreload/tiers/slots.h"
 
+#include "../temporary_folder.h"
 #include "tier_conformance.h"
 
 namespace foreload {
@@ -88,6 +88,14 @@ class HeldDisk {
   bool released_ = false;
 };
 
+// Empties all files, which may be open, and removes them and their folders.
+inline void lose_files(const std::filesystem::path& folder) {
+  std::error_code gone;  // somebody may be renaming
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, gone))
+    if (entry.is_regular_file(gone)) std::filesystem::resize_file(entry.path(), 0, gone);
+  while (std::filesystem::exists(folder)) std::filesystem::remove_all(folder, gone);
+}
+
 // Flips a bit of a copy in the file where it was written last.
 inline void damage_on_disk(const std::filesystem::path& slot, const CopyKey& key, uint64_t offset) {
   using namespace disk_cache;
@@ -114,32 +122,40 @@ inline void damage_on_disk(const std::filesystem::path& slot, const CopyKey& key
   ASSERT_EQ(::fsync(file.get()), 0);
 }
 
+// A tier below a folder of its own, opened by `open`; `damage(folder, key, offset)`.
+inline TierAtWork disk_at_work(decltype(DiskKind::open) open, DiskSettings settings,
+                               const auto& damage) {
+  const auto folder = std::make_shared<TemporaryFolder>();
+  settings.folder = folder->path();
+  auto opened = open(settings, nullptr);
+  EXPECT_TRUE(opened) << opened.error().message;
+  if (!opened) return {};
+  const auto held = std::make_shared<HeldDisk>(*opened, settings.budget);
+  TierAtWork at_work;
+  at_work.place = folder;
+  at_work.hold = [held](bool yes) { held->hold(yes); };
+  at_work.damage = [=](const CopyKey& key, uint64_t offset) {
+    damage(folder->path(), key, offset);
+  };
+  at_work.lose = [folder] { lose_files(folder->path()); };
+  Tier* tier = opened->get();
+  at_work.tier = {tier, [held, own = std::move(*opened)](Tier*) mutable {
+                    HeldDisk::end(std::move(own), *held);
+                  }};
+  return at_work;
+}
+
 inline TierKind disk_kind(bool ring, bool direct) {
   const auto make = [=](uint64_t budget, unsigned at_once) -> TierAtWork {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "foreload-tier-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) return {};
     DiskSettings settings;
-    settings.folder = pattern;
     settings.budget = budget;
     settings.at_once = at_once;
     settings.io_uring = ring;
     settings.direct_io = direct;
-    auto opened = open_disk(settings);
-    EXPECT_TRUE(opened) << opened.error().message;
-    if (!opened) return {};
-    const auto held = std::make_shared<HeldDisk>(*opened, budget);
-    TierAtWork at_work;
-    at_work.place = {held.get(), [pattern](void*) { std::filesystem::remove_all(pattern); }};
-    at_work.hold = [held](bool yes) { held->hold(yes); };
-    at_work.damage = [pattern](const CopyKey& key, uint64_t offset) {
-      damage_on_disk(std::filesystem::path(pattern) / "foreload-1" / "0", key, offset);
-    };
-    Tier* tier = opened->get();
-    at_work.tier = {tier, [held, own = std::move(*opened)](Tier*) mutable {
-                      HeldDisk::end(std::move(own), *held);
-                    }};
-    return at_work;
+    return disk_at_work(open_disk, settings,
+                        [](const auto& folder, const CopyKey& key, uint64_t offset) {
+                          damage_on_disk(folder / "foreload-1" / "0", key, offset);
+                        });
   };
   return {std::string("Disk") + (ring ? "Ring" : "Threads") + (direct ? "Direct" : "Buffered"),
           make};

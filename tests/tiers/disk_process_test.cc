@@ -318,7 +318,6 @@ TEST_P(DiskFaultTest, ItsThreadsBlockAllSignals) {
 class DiskMountTest : public DiskFixture {
  protected:
   void SetUp() override {
-    DiskFixture::SetUp();
     fs::create_directory(folder_ / "mount");
     mounted_ = ::mount("none", (folder_ / "mount").c_str(), "tmpfs", 0, "size=4m") == 0;
     if (!mounted_) GTEST_SKIP() << "cannot mount a file system: " << std::strerror(errno);
@@ -327,7 +326,6 @@ class DiskMountTest : public DiskFixture {
   }
   void TearDown() override {
     if (mounted_) ::umount2((folder_ / "mount").c_str(), MNT_DETACH);
-    DiskFixture::TearDown();
   }
 
   bool mounted_ = false;

@@ -83,7 +83,7 @@ inline TierKind memory_kind(const char* name, bool shared) {
                               [&copies](const CopyKey& key, uint64_t offset) {
                                 copies.poke(key, offset) ^= std::byte{1};
                               },
-                              *opened};
+                              nullptr, *opened};
           }};
 }
 

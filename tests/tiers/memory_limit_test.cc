@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/tiers/memory_limit.h"
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "../temporary_folder.h"
 
 namespace foreload {
 namespace {
@@ -17,19 +17,16 @@ namespace fs = std::filesystem;
 class MemoryLimitTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "foreload-limit-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
     write("proc/meminfo", "MemTotal: 900000 kB\nMemFree: 1 kB\nMemAvailable: 800000 kB\n");
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   void write(const fs::path& file, const std::string& text) const {
     fs::create_directories((root_ / file).parent_path());
     std::ofstream(root_ / file) << text;
   }
 
-  fs::path root_;
+  const TemporaryFolder temporary_;
+  const fs::path root_ = temporary_.path();
 };
 
 TEST_F(MemoryLimitTest, IsWhatIsAvailableWithoutGroups) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "../temporary_folder.h"
 #include "plain_files_kind.h"
 
 namespace foreload {
@@ -10,13 +11,6 @@ namespace {
 
 class PlainFilesTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "foreload-plain-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::shared_ptr<Tier> open(uint32_t member = 0, uint32_t members = 1) const {
     DiskSettings settings;
     settings.folder = folder_;
@@ -28,7 +22,8 @@ class PlainFilesTest : public testing::Test {
     return *tier;
   }
 
-  std::filesystem::path folder_;
+  const TemporaryFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(PlainFilesTest, OthersFindTheBytesOfACopyInItsFile) {

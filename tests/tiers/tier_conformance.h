@@ -24,6 +24,8 @@ struct TierAtWork {
   std::function<void(bool held)> hold;
   // Changes a byte of a copy that is there, behind the tier's back.
   std::function<void(const CopyKey& key, uint64_t offset)> damage;
+  // Takes away what the tier lives on, behind its back. Null: that cannot happen to it.
+  std::function<void()> lose;
   std::shared_ptr<Tier> tier;  // null: this system does not have this kind
 };
 

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "foreload/base/own_thread.h"
+
 namespace foreload {
 
 bool parallel_for(uint64_t pieces, unsigned threads,
@@ -28,7 +30,7 @@ bool parallel_for(uint64_t pieces, unsigned threads,
   std::vector<std::thread> others;
   for (unsigned worker = 1; worker < threads && worker < pieces; ++worker) {
     try {
-      others.emplace_back(run, worker);
+      others.push_back(start_own_thread("foreload-share", [&run, worker] { run(worker); }));
     } catch (const std::system_error&) {
       break;
     }

@@ -310,6 +310,7 @@ Run add_read(CLI::App& app) {
                                             "memory",
                                             "disk",
                                             "disk_kind",
+                                            "eviction",
                                             "per_rank",
                                             "staging",
                                             "objective",

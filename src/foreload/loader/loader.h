@@ -77,6 +77,8 @@ struct LoaderSettings {
   std::string memory_why;              // as DiskBudget::why; see automatic_memory()
   std::vector<DiskBudget> disks;       // in any order: the fastest is used first
   std::string disk_kind = "segments";  // how copies lie there; see disk_kinds()
+  // Which second copies give way to what a dead rank held; see eviction_rules().
+  std::string eviction = "in turn";
   bool per_rank = false;
   // Budgets are cut to what the data set can use (of ranks that are one cache: to this rank's share
   // of that, as if all had the same budgets), so that another loader may have the rest;

@@ -17,14 +17,17 @@
 #include "foreload/base/bytes.h"
 #include "foreload/base/cpus.h"
 #include "foreload/base/paths.h"
+#include "foreload/base/text.h"
 #include "foreload/dataset/index.h"
 #include "foreload/decode/form.h"
 #include "foreload/formats/index_catalog.h"
 #include "foreload/formats/saved_index.h"
 #include "foreload/loader/figures.h"
 #include "foreload/loader/memory_need.h"
+#include "foreload/loader/setting_table.h"
 #include "foreload/loader/settling.h"
 #include "foreload/loader/starting_point.h"
+#include "foreload/policy/eviction.h"
 #include "foreload/tiers/memory_limit.h"
 
 namespace foreload {
@@ -223,7 +226,7 @@ class Opening {
     FORELOAD_CHECK(open_source());
     make_room();
     FORELOAD_CHECK(join_ranks());
-    settle_policy();
+    FORELOAD_CHECK(settle_policy());
     return OpenedRank{std::move(stats_), std::move(loan_), std::move(shared_), std::move(parts_)};
   }
 
@@ -239,7 +242,7 @@ class Opening {
   Result<void> open_source();
   void make_room();
   Result<void> join_ranks();
-  void settle_policy();
+  Result<void> settle_policy();
 
   const DatasetIndex& index() const { return *parts_.index; }
   const Plan& plan() const { return *parts_.plan; }
@@ -473,7 +476,7 @@ Result<void> Opening::join_ranks() {
   return {};
 }
 
-void Opening::settle_policy() {
+Result<void> Opening::settle_policy() {
   PolicySettings& policy = parts_.policy;
   policy.rank = settings_.rank;
   policy.objective = settings_.objective;
@@ -484,11 +487,14 @@ void Opening::settle_policy() {
   policy.read_deadline = settings_.read_deadline;
   policy.peer_timeout = settings_.peer_timeout;
   policy.endless = !settings_.epochs;
+  FORELOAD_CHECK(check_choice("eviction", settings_.eviction, find_setting("eviction").choices));
+  policy.eviction = find_eviction_rule(settings_.eviction)->name;
   // Ranks that do not talk may be anywhere.
   const auto local = static_cast<uint32_t>(1 + neighbours_.ranks.size());
   settle_limiters(settings_, machine_, stats_.start.root, local, stats_.start, policy);
   settle_speeds(settings_, machine_, stats_.start.root, local, policy);
   stats_.figures = lasting_figures(settings_, parts_, stats_.start, local, memory_limit_.bytes);
+  return {};
 }
 
 }  // namespace

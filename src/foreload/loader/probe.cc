@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "foreload/base/hash.h"
+#include "foreload/base/own_thread.h"
 #include "foreload/base/random.h"
 #include "foreload/formats/format.h"
 #include "foreload/loader/probe_level.h"
@@ -52,13 +53,19 @@ Result<double> blocking_rate(unsigned threads, Seconds time, const Blocking& req
     const std::scoped_lock lock(mutex);
     bytes += mine;
   };
-  std::vector<std::jthread> crew;
+  std::vector<std::thread> crew;
+  const auto join = [&crew] {
+    for (std::thread& thread : crew) thread.join();
+  };
   try {
-    while (crew.size() + 1 < threads)
-      crew.emplace_back(work, static_cast<unsigned>(crew.size()) + 1);
+    while (crew.size() + 1 < threads) {
+      const auto number = static_cast<unsigned>(crew.size()) + 1;
+      crew.push_back(start_own_thread("foreload-probe", [&work, number] { work(number); }));
+    }
   } catch (const std::system_error&) {
     stop = true;
     ready.count_down();
+    join();
     return fail(ErrorKind::unreadable,
                 fmt::format("cannot measure with {} threads: the system refuses more than {}; "
                             "raise the limit of processes",
@@ -69,7 +76,7 @@ Result<double> blocking_rate(unsigned threads, Seconds time, const Blocking& req
             start + std::chrono::duration_cast<Clock::duration>(time)};
   ready.count_down();
   work(0);
-  crew.clear();
+  join();
   if (failed) return tl::unexpected(std::move(*failed));
   if (bytes > 0) return bytes / window.seconds();
   // Nobody had the CPU in all that time.

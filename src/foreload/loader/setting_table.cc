@@ -17,6 +17,8 @@
 #include "foreload/decode/form.h"
 #include "foreload/formats/format.h"
 #include "foreload/loader/automatic_budget.h"
+#include "foreload/policy/eviction.h"
+#include "foreload/tiers/disk_kinds.h"
 
 namespace foreload {
 namespace {
@@ -171,9 +173,10 @@ Setting profile_row() {
           }};
 }
 
-std::vector<std::string> form_names() {
+// Of the rows of a table of another part.
+std::vector<std::string> names_of(const auto& rows) {
   std::vector<std::string> names;
-  for (const FormKind& form : forms()) names.emplace_back(form.name);
+  for (const auto& each : rows) names.emplace_back(each.name);
   return names;
 }
 
@@ -226,11 +229,15 @@ std::vector<Setting> make_table() {
       one_of(row<&S::disk_kind>("disk_kind", Kind::choice,
                                 "how copies lie on disks: segments, or files, one for each that "
                                 "others can read"),
-             {"segments", "files"}),
+             names_of(disk_kinds())),
       one_of(row<&S::form>("form", Kind::choice,
                            "what is kept of samples: encoded, the file, or finished, what the "
                            "transform gives"),
-             form_names()),
+             names_of(forms())),
+      one_of(row<&S::eviction>("eviction", Kind::choice,
+                               "which second copies give way to what a dead rank held, like "
+                               "largest first"),
+             names_of(eviction_rules())),
       row<&S::per_rank>("per_rank", Kind::flag,
                         "memory and disk are for each rank, not for all ranks on a node together"),
       row<&S::staging>("staging", Kind::bytes,
@@ -242,7 +249,7 @@ std::vector<Setting> make_table() {
       one_of(on_error_row(), {"raise", "skip"}),
       row<&S::read_deadline>("deadline", Kind::seconds, "seconds until a read is given up"),
       one_of(row<&S::io_engine>("io", Kind::choice, "auto, io_uring or threads"),
-             {"auto", "io_uring", "threads"}),
+             {kIoEngines.begin(), kIoEngines.end()}),
       row<&S::source_bandwidth>("source_bandwidth", Kind::bytes,
                                 "make the source slower: bytes a second, like 60MB, 0: as it is"),
       row<&S::source_latency_ms>("source_latency_ms", Kind::milliseconds,

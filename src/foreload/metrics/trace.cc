@@ -97,16 +97,8 @@ void Trace::value(const char* name, Time when, double value) {
 
 void Trace::add(Event event) {
   const std::lock_guard lock(mutex_);
-  if (events_.size() == most_events_) {
-    events_.pop_front();
-    ++dropped_;
-  }
+  if (events_.size() == most_events_) events_.pop_front();
   events_.push_back(event);
-}
-
-uint64_t Trace::dropped() const {
-  const std::lock_guard lock(mutex_);
-  return dropped_;
 }
 
 Result<void> Trace::save(const std::filesystem::path& file) const {

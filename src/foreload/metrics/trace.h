@@ -32,7 +32,6 @@ class Trace {
 
   // Fails with `unreadable`. Replaces the file only as a whole.
   Result<void> save(const std::filesystem::path& file) const;
-  uint64_t dropped() const;
 
  private:
   struct Event {
@@ -48,7 +47,6 @@ class Trace {
   const size_t most_events_;
   mutable std::mutex mutex_;  // guards the rest
   std::deque<Event> events_;
-  uint64_t dropped_ = 0;
 };
 
 }  // namespace foreload

@@ -29,7 +29,6 @@ class Agenda {
 
   // Sets, moves or (kNever) clears the time of a slot. A time that has passed means now.
   void set(uint32_t slot, Time at);
-  Time time_of(uint32_t slot) const { return times_[slot]; }
 
   Time now() const { return now_; }
   bool empty() const { return heap_.empty(); }

@@ -25,6 +25,7 @@
 
 #include <fmt/format.h>
 
+#include "foreload/base/own_thread.h"
 #include "foreload/base/result.h"
 #include "foreload/stores/store.h"
 
@@ -38,7 +39,10 @@ class ParallelLoop {
   ParallelLoop(size_t count, const Item& item, const Tick& tick)
       : count_(count), item_(item), tick_(tick) {}
   // The crew is joined here also when tick() threw.
-  ~ParallelLoop() { cancelled_ = true; }
+  ~ParallelLoop() {
+    cancelled_ = true;
+    for (std::thread& thread : crew_) thread.join();
+  }
   ParallelLoop(const ParallelLoop&) = delete;
   ParallelLoop& operator=(const ParallelLoop&) = delete;
 
@@ -81,11 +85,11 @@ class ParallelLoop {
     const std::scoped_lock lock(mutex_);  // nobody leaves before everybody is counted
     while (crew_.size() < size) {
       try {
-        crew_.emplace_back([this] {
+        crew_.push_back(start_own_thread("foreload-ask", [this] {
           while (work_on_next()) continue;
           const std::scoped_lock leaving(mutex_);
           if (--working_ == 0) idle_.notify_one();
-        });
+        }));
       } catch (const std::system_error&) {
         break;  // no more threads to be had; those there are do all the work
       }
@@ -124,7 +128,7 @@ class ParallelLoop {
   size_t working_ = 0;
   size_t failed_item_ = SIZE_MAX;
   std::optional<Error> error_;
-  std::vector<std::jthread> crew_;  // last: joined while everything above still exists
+  std::vector<std::thread> crew_;
 };
 
 // Runs a loop as a store is asked to. Progress counts only where the number of objects is known.
