@@ -10,6 +10,9 @@ namespace foreload {
 bool BatchWindow::has_room(uint64_t bytes, uint64_t samples, uint64_t others) const {
   if (batches_.empty()) return true;
   if (open_samples_ + samples > desk_.settings.window_samples) return false;
+  // The loop has the first one, or can have it: the next is filled meanwhile.
+  if (desk_.settings.objective == Objective::time && batches_.size() == 1 && delivered() == 1)
+    return true;
   const PolicySettings& settings = desk_.settings;
   if (open_bytes_ + others + bytes <= settings.window_bytes) return true;
   // One is computed while the next is filled: what reads ahead could take is better used for that.
