@@ -60,6 +60,7 @@ uint64_t reads_beside_the_disk(Objective objective) {
   world.run();
   EXPECT_EQ(world.lists_.at(0), reading_list(*plan, 0));
   EXPECT_EQ(world.totals().off_priority_bytes, world.source_bytes_);
+  EXPECT_EQ(world.totals().off_priority_microseconds > 0, world.totals().off_priority > 0);
   return world.totals().off_priority;
 }
 

@@ -47,6 +47,11 @@ class Outlook {
   // From now until a sample that lines up now would be here. `limit`: reads that may be in flight.
   // REQUIRES, as all that follow: time is to be saved.
   double seconds(uint32_t way, unsigned limit) const;
+  // In the long run, with as many in flight as there have been; 0: nobody knows.
+  double seconds_for_byte(uint32_t way) const {
+    const Way& of = ways_[way];
+    return of.flow.known() ? of.flow.seconds_for_one(desk_.now) : of.told;
+  }
   // Nothing was read from there yet, and no profile knows it.
   bool unknown(uint32_t way) const;
   bool idle(uint32_t way) const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -148,8 +149,39 @@ void Reads::start_from_source(const BatchWindow::Entry& entry, BatchPlace place)
   if (entry.is_detour()) {
     ++parts_.desk.totals.off_priority;
     parts_.desk.totals.off_priority_bytes += parts_.desk.source_bytes(entry.sample);
+    parts_.desk.totals.off_priority_microseconds += static_cast<uint64_t>(1e6f * entry.won);
   }
   parts_.flights.start(kSource, entry.sample, place, parts_.paths.wanted(kSource));
+}
+
+void Reads::overtake() {
+  const Outlook& outlook = parts_.paths.outlook();
+  const Limiter& source = parts_.paths.limiter(kSource);
+  if (parts_.desk.settings.objective == Objective::traffic || !parts_.desk.with_peers ||
+      !parts_.demand.waits() || !source.has_room() || parts_.paths.wanted(kSource) ||
+      outlook.unknown(Outlook::kSourceWay))
+    return;
+  const double one = outlook.seconds(Outlook::kSourceWay, source.limit());
+  // As long as it would take to read it twice.
+  const auto patience = std::chrono::duration_cast<RunTime>(std::chrono::duration<double>(2 * one));
+  if (parts_.desk.now - overtook_ < patience / 2) return;
+  overtook_ = parts_.desk.now;
+  unsigned room = source.limit() - source.in_flight();
+  for (uint32_t slot = 0; slot < parts_.flights.size() && room > 0; ++slot) {
+    const Flight& flight = parts_.flights[slot];
+    if (!flight.active || !flight.is_from(Origin::Kind::peer) || flight.is_hedged() ||
+        !flight.has_place() || is_fetch(flight.place.batch) ||
+        !parts_.window.is_next(flight.place) || parts_.desk.now - flight.begin < patience)
+      continue;
+    BatchWindow::Entry& entry = parts_.window.at(flight.place);
+    if (entry.detour == BatchWindow::Detour::never) continue;
+    entry.detour = BatchWindow::Detour::other_copy;
+    const double there = outlook.seconds(flight.way, parts_.paths.limiter(flight.from).limit());
+    entry.won = static_cast<float>(std::max(0.0, there - one));
+    entry.state = BatchWindow::State::waiting;
+    parts_.choice.go_first(parts_.flights.cancel(slot).place);
+    --room;
+  }
 }
 
 void Reads::read_ahead() {
@@ -284,9 +316,13 @@ bool Reads::is_held_up() const {
 
 // What the network has still to take would be late for who needs it next.
 bool Reads::pushes_are_late() const {
+  if (parts_.desk.settings.objective == Objective::traffic || parts_.demand.pace() == 0)
+    return false;
   constexpr double kBatches = 4;
-  return parts_.desk.settings.objective == Objective::time && parts_.demand.is_short() &&
-         parts_.pushes.seconds_left() > kBatches * parts_.demand.pace();
+  const double from_source = parts_.paths.outlook().seconds_for_byte(Outlook::kSourceWay) *
+                             static_cast<double>(parts_.desk.plan->sizes().mean() *
+                                                 parts_.desk.plan->job().batching.batch_size);
+  return parts_.pushes.seconds_left() > kBatches * std::max(parts_.demand.pace(), from_source);
 }
 
 // Its keeper is not to wait for it.

@@ -21,6 +21,8 @@ class Reads {
   void open_fetches();
   // As far as paths have room.
   void start();
+  // What keeps the loop waiting, and would come from the source sooner now, is read there.
+  void overtake();
   // Kept samples beyond the window go into their tiers while the source has nothing better to do.
   void read_ahead();
 
@@ -73,6 +75,7 @@ class Reads {
   bool is_read_later(BatchPlace place);
 
   PolicyParts& parts_;
+  RunTime overtook_{0};  // the last time
 };
 
 }  // namespace foreload
