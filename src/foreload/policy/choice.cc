@@ -7,8 +7,6 @@
 namespace foreload {
 namespace {
 
-// Of two times that are about the same nobody knows which is shorter.
-constexpr double kClearlySooner = 0.95;
 // Reads that begin later share the path, and make those before them later than was reckoned: a copy
 // that would be here in this part of the time that is left comes in time.
 constexpr double kSurelyInTime = 0.4;
@@ -53,11 +51,15 @@ bool Choice::is_too_late(Origin copy, BatchPlace place) {
   const double needed = demand_.seconds(place);
   if (there <= kSurelyInTime * needed) return false;
   entry.won = 0;
+  // Both at once would be faster than a copy that is as fast as the source, but nobody gains by it.
+  if (!demand_.computes() &&
+      !outlook.is_faster(Outlook::kSourceWay, outlook.way(copy, entry.sample)))
+    return false;
   // Whoever does not know the source tries it with one read.
   if (outlook.unknown(Outlook::kSourceWay)) return outlook.idle(Outlook::kSourceWay);
   const double source = outlook.seconds(Outlook::kSourceWay, paths_.limiter(kSource).limit());
   entry.won = static_cast<float>(std::max(0.0, there - std::max(source, needed)));
-  return source < kClearlySooner * there;
+  return source < Outlook::kClearlySooner * there;
 }
 
 void Choice::line_up_for(Origin copy, BatchPlace place) {

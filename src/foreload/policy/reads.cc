@@ -158,8 +158,8 @@ void Reads::overtake() {
   const Outlook& outlook = parts_.paths.outlook();
   const Limiter& source = parts_.paths.limiter(kSource);
   if (parts_.desk.settings.objective == Objective::traffic || !parts_.desk.with_peers ||
-      !parts_.demand.waits() || !source.has_room() || parts_.paths.wanted(kSource) ||
-      outlook.unknown(Outlook::kSourceWay))
+      !parts_.demand.waits() || !parts_.demand.computes() || !source.has_room() ||
+      parts_.paths.wanted(kSource) || outlook.unknown(Outlook::kSourceWay))
     return;
   const double one = outlook.seconds(Outlook::kSourceWay, source.limit());
   // As long as it would take to read it twice.
@@ -309,14 +309,15 @@ void Reads::keep(const Flight& flight, uint64_t id, uint32_t tier) {
 // The loop waits, or soon will, because memory is full of what a disk or the network is too slow to
 // take.
 bool Reads::is_held_up() const {
-  return parts_.desk.settings.objective == Objective::time && parts_.demand.is_short() &&
+  return parts_.desk.settings.objective == Objective::time && parts_.demand.computes() &&
+         parts_.demand.is_short() &&
          parts_.keeping.placing_bytes() + parts_.pushes.bytes() >
              parts_.desk.settings.ahead_bytes / 2;
 }
 
 // What the network has still to take would be late for who needs it next.
 bool Reads::pushes_are_late() const {
-  if (parts_.desk.settings.objective == Objective::traffic || parts_.demand.pace() == 0)
+  if (parts_.desk.settings.objective == Objective::traffic || !parts_.demand.computes())
     return false;
   constexpr double kBatches = 4;
   const double from_source = parts_.paths.outlook().seconds_for_byte(Outlook::kSourceWay) *
