@@ -145,21 +145,24 @@ void Reads::start() {
   for (auto rank = peers.begin(); rank != peers.end();) start_all(peer_origin(*rank++));
 }
 
+void Reads::count_detour(const BatchWindow::Entry& entry) {
+  PolicyTotals& totals = parts_.desk.totals;
+  ++totals.off_priority;
+  totals.off_priority_bytes += parts_.desk.source_bytes(entry.sample);
+  totals.off_priority_microseconds += static_cast<uint64_t>(1e6f * entry.won);
+}
+
 void Reads::start_from_source(const BatchWindow::Entry& entry, BatchPlace place) {
-  if (entry.is_detour()) {
-    ++parts_.desk.totals.off_priority;
-    parts_.desk.totals.off_priority_bytes += parts_.desk.source_bytes(entry.sample);
-    parts_.desk.totals.off_priority_microseconds += static_cast<uint64_t>(1e6f * entry.won);
-  }
+  if (entry.is_detour()) count_detour(entry);
   parts_.flights.start(kSource, entry.sample, place, parts_.paths.wanted(kSource));
 }
 
 void Reads::overtake() {
   const Outlook& outlook = parts_.paths.outlook();
   const Limiter& source = parts_.paths.limiter(kSource);
-  if (parts_.desk.settings.objective == Objective::traffic || !parts_.desk.with_peers ||
-      !parts_.demand.waits() || !parts_.demand.computes() || !source.has_room() ||
-      parts_.paths.wanted(kSource) || outlook.unknown(Outlook::kSourceWay))
+  if (parts_.desk.settings.objective == Objective::traffic || !parts_.demand.waits() ||
+      !parts_.demand.computes() || !source.has_room() || parts_.paths.wanted(kSource) ||
+      outlook.unknown(Outlook::kSourceWay))
     return;
   const double one = outlook.seconds(Outlook::kSourceWay, source.limit());
   // As long as it would take to read it twice.

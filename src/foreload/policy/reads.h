@@ -21,7 +21,8 @@ class Reads {
   void open_fetches();
   // As far as paths have room.
   void start();
-  // What keeps the loop waiting, and would come from the source sooner now, is read there.
+  // What keeps the loop waiting for a peer, and would come from the source sooner now, is read
+  // there.
   void overtake();
   // Kept samples beyond the window go into their tiers while the source has nothing better to do.
   void read_ahead();
@@ -49,6 +50,7 @@ class Reads {
   uint64_t bytes_besides() const;
   uint64_t ahead_bytes() const;
   void look_for(BatchPlace place);
+  void count_detour(const BatchWindow::Entry& entry);
   void start_from_source(const BatchWindow::Entry& entry, BatchPlace place);
   void detour_failed(BatchPlace place);
   void look_for_anew(BatchPlace place);
