@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,8 +17,22 @@ void Reads::open_batches() {
     if (!parts_.window.has_room(next->bytes, samples, bytes_besides())) return;
     const uint64_t number = parts_.window.open(parts_.list.epoch(), next->samples, next->bytes);
     parts_.list.open(number);
-    for (uint32_t i = 0; i < samples; ++i) look_for({number, i});
+    if (parts_.desk.settings.objective == Objective::time &&
+        !parts_.desk.plan->sizes().each().empty())
+      look_for_largest_first(number, samples);
+    else
+      for (uint32_t i = 0; i < samples; ++i) look_for({number, i});
   }
+}
+
+// A large sample that begins last is what the batch waits for.
+void Reads::look_for_largest_first(uint64_t batch, uint32_t samples) {
+  std::vector<uint32_t> order(samples);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), [&](uint32_t i) {
+    return parts_.desk.source_bytes(parts_.window.at({batch, i}).sample);
+  });
+  for (const uint32_t i : order) look_for({batch, i});
 }
 
 // What waits to be written to a disk, or for a peer, takes memory too, also after its batch is
