@@ -60,6 +60,7 @@ uint64_t reads_beside_the_disk(Objective objective) {
   world.run();
   EXPECT_EQ(world.lists_.at(0), reading_list(*plan, 0));
   EXPECT_EQ(world.totals().off_priority_bytes, world.source_bytes_);
+  EXPECT_EQ(world.totals().off_priority_microseconds > 0, world.totals().off_priority > 0);
   return world.totals().off_priority;
 }
 
@@ -69,6 +70,31 @@ TEST(Choice, TheSourceHelpsWhereTheLoopWouldWaitForADisk) {
 
 TEST(Choice, ForLeastTrafficItDoesNot) {
   EXPECT_EQ(reads_beside_the_disk(Objective::traffic), 0u);
+}
+
+// Twenty samples of a disk that is as fast as the source, and a loop that takes so much of each
+// round for itself: how many wait for the source.
+uint64_t left_to_the_source(milliseconds takes) {
+  PolicySettings settings = with_profile();
+  settings.speeds.tiers[1] = settings.speeds.source;
+  Alone parts(plan_of(job_of(1, 0, 2000), *Sizes::uniform(20, 100)), settings);
+  for (int round = 1; round <= 20; ++round) {
+    parts.desk.now = milliseconds(100 * round);
+    parts.demand.consumed(parts.desk.now - takes);
+  }
+  std::vector<uint64_t> samples(20);
+  const uint64_t batch = parts.window.open(0, samples, 2000);
+  for (uint32_t i = 0; i < 20; ++i) parts.choice.line_up_for(tier_origin(1), {batch, i});
+  return parts.paths.waiting(kSource);
+}
+
+TEST(Choice, ForALoopThatComputesBothPathsAreUsed) {
+  EXPECT_EQ(left_to_the_source(milliseconds(20)), 10u);
+}
+
+// Reading as fast as possible read half of everything from the source again.
+TEST(Choice, ForALoopThatComputesNothingACopyAsFastAsTheSourceIsTaken) {
+  EXPECT_EQ(left_to_the_source(milliseconds(0)), 0u);
 }
 
 }  // namespace

@@ -314,5 +314,23 @@ TEST(Policy, AListThatIsGivenAfterASeekGoesOnWithThePlacesInTheEpoch) {
   EXPECT_EQ(world.open_.rbegin()->second.sharding.position(0, 0), 0u);
 }
 
+// The order in which a batch of one rank is read.
+std::vector<uint64_t> reads_of(Objective objective) {
+  PolicySettings settings;
+  settings.objective = objective;
+  Job job = job_of(1, 0);
+  job.batching.batch_size = 4;
+  OneRank world(plan_of(job, *Sizes::of({100, 400, 200, 300})), settings);
+  std::vector<uint64_t> sizes;
+  for (const auto& [request, read] : world.reads_)
+    sizes.push_back(world.plan_->sizes()[read.sample]);
+  return sizes;
+}
+
+// A large sample that began last was what its batch waited for.
+TEST(Policy, TheLargestSamplesOfABatchBeginFirstWhereTimeIsSaved) {
+  EXPECT_EQ(reads_of(Objective::time), (std::vector<uint64_t>{400, 300, 200, 100}));
+}
+
 }  // namespace
 }  // namespace foreload

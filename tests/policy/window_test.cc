@@ -35,6 +35,22 @@ TEST(BatchWindow, HasRoomForOneBatchWhateverItsSize) {
   EXPECT_FALSE(parts.window.has_room(100, 2, 1));
 }
 
+// Reading and computing took turns where memory had room for less than two batches.
+TEST(BatchWindow, WhereTimeIsSavedTheNextIsFilledWhileTheLoopHasOne) {
+  PolicySettings settings;
+  settings.objective = Objective::time;
+  settings.window_bytes = 300;
+  settings.ahead_bytes = 0;
+  Alone parts(plan_of(job_of(1, 0), *Sizes::uniform(10, 100)), settings);
+  const uint64_t batch = parts.window.open(0, kTwoSamples, 200);
+  EXPECT_FALSE(parts.window.has_room(200, 2, 0));
+  for (uint32_t i = 0; i < 2; ++i) parts.window.filled({batch, i});
+  parts.window.deliver();
+  EXPECT_TRUE(parts.window.has_room(200, 2, 100));
+  parts.window.open(0, kTwoSamples, 200);
+  EXPECT_FALSE(parts.window.has_room(200, 2, 0));
+}
+
 TEST(BatchWindow, TheNextGoodSampleStandsInForABadOne) {
   PolicySettings settings;
   settings.skip_bad_samples = true;

@@ -121,16 +121,19 @@ class Conduct {
     uint64_t bytes = batch.bytes;
     uint64_t samples = a.samples.size();
     uint64_t others = 0;
+    bool delivered = true;  // all others
     for (const auto& [number, open] : open_) {
       if (is_fetch(number)) continue;
       ++others;
+      delivered = delivered && open.delivered;
       bytes += open.bytes;
       samples += open.filled.size();
     }
     if (!open_.emplace(a.batch, std::move(batch)).second) return "a batch is opened twice";
     const bool too_much = bytes > settings_.window_bytes || samples > settings_.window_samples;
     const bool two = others == 1 && samples <= settings_.window_samples &&
-                     bytes <= settings_.most_of_two_batches();
+                     ((settings_.objective == Objective::time && delivered) ||
+                      bytes <= settings_.most_of_two_batches());
     return !is_fetch(a.batch) && others > 0 && too_much && !two ? "the window is too large"
                                                                 : nullptr;
   }

@@ -48,6 +48,31 @@ TEST(FastestCopy, TwoBatchesOfStagingSuffice) {
   expect_no_slower(job);
 }
 
+// Reading and computing took turns.
+TEST(FastestCopy, LessThanTwoBatchesOfStagingCostNothing) {
+  Scenario job = four_ranks();
+  job.cluster.staging = 5'000'000;
+  expect_no_slower(job);
+}
+
+// The second epoch asked peers for what was still on its way to them, and waited: 1.9 times as long
+// as reading the source alone.
+TEST(FastestCopy, PeersThatAreStillBeingSentTheFirstEpochAreOvertaken) {
+  Scenario job = four_ranks();
+  job.cluster.ranks_per_node = 2;
+  job.cluster.tiers[0].capacity = 28'000'000;
+  job.cluster.source.curve = *Curve::create({{1, 711e6}, {4, 1506e6}});
+  job.cluster.source.latency = {0.0002, 0};
+  job.cluster.network = 32.6e6;
+  job.cluster.staging = 8'000'000;
+  job.cluster.preprocess.reset();
+  job.dataset.samples = 1436;
+  job.dataset.mean = 34'000;
+  job.training.batch_size = 8;
+  job.training.compute = 232e6;
+  expect_no_slower(job);
+}
+
 Scenario with_disk(double rate, double latency) {
   Scenario job = four_ranks();
   job.cluster.tiers[0].capacity = 500'000'000;

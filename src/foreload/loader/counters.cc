@@ -33,6 +33,7 @@ const std::vector<Counter>& counters() {
       {"hedged_bytes", Unit::bytes, of_policy<&P::hedged_bytes>},
       {"off_priority_samples", Unit::samples, of_policy<&P::off_priority>},
       {"off_priority_bytes", Unit::bytes, of_policy<&P::off_priority_bytes>},
+      {"off_priority_microseconds", Unit::microseconds, of_policy<&P::off_priority_microseconds>},
       {"left_out_samples", Unit::samples, of_policy<&P::left_out>},
       {"late_tier_reads", Unit::reads, of_policy<&P::late_tier_reads>},
       {"abandoned_reads", Unit::reads, of_engine<&E::abandoned_reads>},

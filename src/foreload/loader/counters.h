@@ -12,7 +12,7 @@
 
 namespace foreload {
 
-enum class CounterUnit : uint8_t { bytes, samples, reads, requests };
+enum class CounterUnit : uint8_t { bytes, samples, reads, requests, microseconds };
 
 // Grows during a run; those of all ranks together are the job's.
 struct Counter {

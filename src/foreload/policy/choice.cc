@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreload/policy/choice.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace foreload {
 namespace {
 
-// Of two times that are about the same nobody knows which is shorter.
-constexpr double kClearlySooner = 0.95;
+// Reads that begin later share the path, and make those before them later than was reckoned: a copy
+// that would be here in this part of the time that is left comes in time.
+constexpr double kSurelyInTime = 0.4;
 
 }  // namespace
 
@@ -39,18 +41,25 @@ void Choice::leave_line(BatchPlace place) {
   paths_.outlook().leave_line(std::exchange(way, Outlook::kNoWay));
 }
 
-bool Choice::is_too_late(Origin copy, BatchPlace place) const {
+bool Choice::is_too_late(Origin copy, BatchPlace place) {
   if (copy == tier_origin(0)) return false;  // memory is faster than any source
-  const BatchWindow::Entry& entry = window_.at(place);
+  BatchWindow::Entry& entry = window_.at(place);
   if (entry.detour == BatchWindow::Detour::never) return false;
   const Outlook& outlook = paths_.outlook();
   const double there =
       outlook.seconds(outlook.way(copy, entry.sample), paths_.limiter(copy).limit());
-  if (there <= demand_.seconds(place)) return false;
+  const double needed = demand_.seconds(place);
+  if (there <= kSurelyInTime * needed) return false;
+  entry.won = 0;
+  // Both at once would be faster than a copy that is as fast as the source, but nobody gains by it.
+  if (!demand_.computes() &&
+      !outlook.is_faster(Outlook::kSourceWay, outlook.way(copy, entry.sample)))
+    return false;
   // Whoever does not know the source tries it with one read.
   if (outlook.unknown(Outlook::kSourceWay)) return outlook.idle(Outlook::kSourceWay);
-  return outlook.seconds(Outlook::kSourceWay, paths_.limiter(kSource).limit()) <
-         kClearlySooner * there;
+  const double source = outlook.seconds(Outlook::kSourceWay, paths_.limiter(kSource).limit());
+  entry.won = static_cast<float>(std::max(0.0, there - std::max(source, needed)));
+  return source < Outlook::kClearlySooner * there;
 }
 
 void Choice::line_up_for(Origin copy, BatchPlace place) {

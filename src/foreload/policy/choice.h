@@ -31,7 +31,7 @@ class Choice {
   void leave_line(BatchPlace place);
 
  private:
-  bool is_too_late(Origin copy, BatchPlace place) const;
+  bool is_too_late(Origin copy, BatchPlace place);
 
   const bool saves_time_;  // otherwise the nearest copy it is, and nothing is counted
   Paths& paths_;

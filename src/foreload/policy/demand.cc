@@ -5,9 +5,16 @@
 
 namespace foreload {
 
+bool Demand::computes() const {
+  constexpr double kSome = 1.0 / 64;
+  return pace_ >= kSome * round_ && (pace_ > 0 || round_ == 0);
+}
+
 // Loops wait for other ranks, too, which only makes them look slow: what was fast counts for more.
 void Demand::consumed(RunTime since) {
   const RunTime begin = std::max(since, last_taken_);
+  const double round = std::chrono::duration<double>(desk_.now - last_taken_).count();
+  round_ += (round - round_) / 16;
   last_taken_ = desk_.now;
   const double took = std::chrono::duration<double>(desk_.now - begin).count();
   if (pace_ == 0)

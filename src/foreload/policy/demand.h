@@ -25,6 +25,9 @@ class Demand {
   double seconds(BatchPlace place) const;
   // Seconds that the loop takes for a batch; 0: nobody knows.
   double pace() const { return pace_; }
+  // Batches take the loop some of its time. Who only takes one after the other, to see how fast
+  // that is, gains nothing that is worth a read of the source.
+  bool computes() const;
   // The loop has nothing to go on with.
   bool waits() const { return window_.delivered() == 0; }
   // Or will have, when it has computed what it has.
@@ -36,6 +39,7 @@ class Demand {
   const Desk& desk_;
   const BatchWindow& window_;
   double pace_ = 0;        // seconds that the loop takes for a batch
+  double round_ = 0;       // and that pass from one to the next
   RunTime last_taken_{0};  // when it began the one it has
 };
 

@@ -68,6 +68,11 @@ bool Outlook::unknown(uint32_t way) const {
   return ways_[way].told == 0 && !ways_[way].flow.known();
 }
 
+bool Outlook::is_faster(uint32_t way, uint32_t than) const {
+  const double one = seconds_for_byte(way);
+  return one > 0 && one < kClearlySooner * seconds_for_byte(than);
+}
+
 double Outlook::seconds(uint32_t way, unsigned limit) const {
   const Way& of = ways_[way];
   const double ahead = static_cast<double>(of.waiting + of.flow.under_way());

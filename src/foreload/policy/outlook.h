@@ -29,6 +29,8 @@ class Outlook {
   uint32_t way(Origin from, uint64_t sample) const;
   static constexpr uint32_t kSourceWay = 0;
   static constexpr uint8_t kNoWay = UINT8_MAX;
+  // Of two times that are about the same nobody knows which is shorter.
+  static constexpr double kClearlySooner = 0.95;
 
   // One more, or one less, is queued for it.
   void line_up(uint32_t way) {
@@ -47,6 +49,13 @@ class Outlook {
   // From now until a sample that lines up now would be here. `limit`: reads that may be in flight.
   // REQUIRES, as all that follow: time is to be saved.
   double seconds(uint32_t way, unsigned limit) const;
+  // In the long run, with as many in flight as there have been; 0: nobody knows.
+  double seconds_for_byte(uint32_t way) const {
+    const Way& of = ways_[way];
+    return of.flow.known() ? of.flow.seconds_for_one(desk_.now) : of.told;
+  }
+  // Clearly so, in the long run; not if either is unknown.
+  bool is_faster(uint32_t way, uint32_t than) const;
   // Nothing was read from there yet, and no profile knows it.
   bool unknown(uint32_t way) const;
   bool idle(uint32_t way) const {

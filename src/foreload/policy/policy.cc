@@ -29,9 +29,14 @@ void Policy::go_on() {
     parts_.window.deliver();
     reads_.open_fetches();
     reads_.open_batches();
-    if (parts_.desk.with_peers) peering_.overtake_pushes();
+    if (parts_.desk.with_peers) {
+      peering_.overtake_pushes();
+      reads_.overtake();
+    }
     reads_.start();
-  } while (parts_.window.has_complete_fetches());  // those that were forgotten
+    // Fetches that were forgotten may be complete, and others wait for what they waited for.
+  } while (parts_.window.has_complete_fetches() ||
+           (parts_.desk.with_peers && parts_.paths.ready(kNeighbours)));
   reads_.read_ahead();
   lateness_.set_timer();
 }

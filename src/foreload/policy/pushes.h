@@ -21,7 +21,10 @@ namespace foreload {
 class Pushes {
  public:
   Pushes(Desk& desk, Keepers& keepers, Lives& lives)
-      : desk_(desk), keepers_(keepers), lives_(lives), peers_(lives.ranks()) {}
+      : desk_(desk), keepers_(keepers), lives_(lives), peers_(lives.ranks()) {
+    const std::vector<PathSpeed>& known = desk.settings.speeds.peers;
+    if (!known.empty() && known[0].rate > 0) told_ = 1 / known[0].rate;
+  }
 
   // Of this rank. What has just arrived for a place goes to its keeper, if that is another rank.
   void push(uint64_t request, uint64_t sample, BatchPlace place);
@@ -33,9 +36,9 @@ class Pushes {
                   const std::function<void(uint32_t rank, RunTime since)>& owes);
   uint64_t bytes() const { return bytes_; }  // held until they are answered
   bool idle() const { return pushes_.empty(); }
-  // Until all of them are answered, as fast as that has been going.
+  // Until all of them are answered, as fast as that has been going; before that, as a profile says.
   double seconds_left() const {
-    return flow_.known() ? static_cast<double>(bytes_) * flow_.seconds_for_one(desk_.now) : 0;
+    return static_cast<double>(bytes_) * (flow_.known() ? flow_.seconds_for_one(desk_.now) : told_);
   }
 
   // Of peers. False if another push of the sample is being placed.
@@ -67,8 +70,9 @@ class Pushes {
   Numbered pushes_;
   uint64_t next_ = kNoPush + 1;
   uint64_t bytes_ = 0;
-  Throughput flow_;                                            // bytes
-  std::vector<Peer> peers_;                                    // by rank
+  Throughput flow_;          // bytes
+  double told_ = 0;          // seconds for one byte, by the profile; 0: it does not know
+  std::vector<Peer> peers_;  // by rank
   std::map<uint64_t, std::vector<event::PeerPush>> taken_in_;  // by sample
 };
 

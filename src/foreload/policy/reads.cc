@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,8 +17,22 @@ void Reads::open_batches() {
     if (!parts_.window.has_room(next->bytes, samples, bytes_besides())) return;
     const uint64_t number = parts_.window.open(parts_.list.epoch(), next->samples, next->bytes);
     parts_.list.open(number);
-    for (uint32_t i = 0; i < samples; ++i) look_for({number, i});
+    if (parts_.desk.settings.objective == Objective::time &&
+        !parts_.desk.plan->sizes().each().empty())
+      look_for_largest_first(number, samples);
+    else
+      for (uint32_t i = 0; i < samples; ++i) look_for({number, i});
   }
+}
+
+// A large sample that begins last is what the batch waits for.
+void Reads::look_for_largest_first(uint64_t batch, uint32_t samples) {
+  std::vector<uint32_t> order(samples);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), [&](uint32_t i) {
+    return parts_.desk.source_bytes(parts_.window.at({batch, i}).sample);
+  });
+  for (const uint32_t i : order) look_for({batch, i});
 }
 
 // What waits to be written to a disk, or for a peer, takes memory too, also after its batch is
@@ -144,12 +161,46 @@ void Reads::start() {
   for (auto rank = peers.begin(); rank != peers.end();) start_all(peer_origin(*rank++));
 }
 
+void Reads::count_detour(const BatchWindow::Entry& entry) {
+  PolicyTotals& totals = parts_.desk.totals;
+  ++totals.off_priority;
+  totals.off_priority_bytes += parts_.desk.source_bytes(entry.sample);
+  totals.off_priority_microseconds += static_cast<uint64_t>(1e6f * entry.won);
+}
+
 void Reads::start_from_source(const BatchWindow::Entry& entry, BatchPlace place) {
-  if (entry.is_detour()) {
-    ++parts_.desk.totals.off_priority;
-    parts_.desk.totals.off_priority_bytes += parts_.desk.source_bytes(entry.sample);
-  }
+  if (entry.is_detour()) count_detour(entry);
   parts_.flights.start(kSource, entry.sample, place, parts_.paths.wanted(kSource));
+}
+
+void Reads::overtake() {
+  const Outlook& outlook = parts_.paths.outlook();
+  const Limiter& source = parts_.paths.limiter(kSource);
+  if (parts_.desk.settings.objective == Objective::traffic || !parts_.demand.waits() ||
+      !parts_.demand.computes() || !source.has_room() || parts_.paths.wanted(kSource) ||
+      outlook.unknown(Outlook::kSourceWay))
+    return;
+  const double one = outlook.seconds(Outlook::kSourceWay, source.limit());
+  // As long as it would take to read it twice.
+  const auto patience = std::chrono::duration_cast<RunTime>(std::chrono::duration<double>(2 * one));
+  if (parts_.desk.now - overtook_ < patience / 2) return;
+  overtook_ = parts_.desk.now;
+  unsigned room = source.limit() - source.in_flight();
+  for (uint32_t slot = 0; slot < parts_.flights.size() && room > 0; ++slot) {
+    const Flight& flight = parts_.flights[slot];
+    if (!flight.active || !flight.is_from(Origin::Kind::peer) || flight.is_hedged() ||
+        !flight.has_place() || is_fetch(flight.place.batch) ||
+        !parts_.window.is_next(flight.place) || parts_.desk.now - flight.begin < patience)
+      continue;
+    BatchWindow::Entry& entry = parts_.window.at(flight.place);
+    if (entry.detour == BatchWindow::Detour::never) continue;
+    entry.detour = BatchWindow::Detour::other_copy;
+    const double there = outlook.seconds(flight.way, parts_.paths.limiter(flight.from).limit());
+    entry.won = static_cast<float>(std::max(0.0, there - one));
+    entry.state = BatchWindow::State::waiting;
+    parts_.choice.go_first(parts_.flights.cancel(slot).place);
+    --room;
+  }
 }
 
 void Reads::read_ahead() {
@@ -277,16 +328,21 @@ void Reads::keep(const Flight& flight, uint64_t id, uint32_t tier) {
 // The loop waits, or soon will, because memory is full of what a disk or the network is too slow to
 // take.
 bool Reads::is_held_up() const {
-  return parts_.desk.settings.objective == Objective::time && parts_.demand.is_short() &&
+  return parts_.desk.settings.objective == Objective::time && parts_.demand.computes() &&
+         parts_.demand.is_short() &&
          parts_.keeping.placing_bytes() + parts_.pushes.bytes() >
              parts_.desk.settings.ahead_bytes / 2;
 }
 
 // What the network has still to take would be late for who needs it next.
 bool Reads::pushes_are_late() const {
+  if (parts_.desk.settings.objective == Objective::traffic || !parts_.demand.computes())
+    return false;
   constexpr double kBatches = 4;
-  return parts_.desk.settings.objective == Objective::time && parts_.demand.is_short() &&
-         parts_.pushes.seconds_left() > kBatches * parts_.demand.pace();
+  const double from_source = parts_.paths.outlook().seconds_for_byte(Outlook::kSourceWay) *
+                             static_cast<double>(parts_.desk.plan->sizes().mean() *
+                                                 parts_.desk.plan->job().batching.batch_size);
+  return parts_.pushes.seconds_left() > kBatches * std::max(parts_.demand.pace(), from_source);
 }
 
 // Its keeper is not to wait for it.

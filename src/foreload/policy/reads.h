@@ -21,6 +21,9 @@ class Reads {
   void open_fetches();
   // As far as paths have room.
   void start();
+  // What keeps the loop waiting for a peer, and would come from the source sooner now, is read
+  // there.
+  void overtake();
   // Kept samples beyond the window go into their tiers while the source has nothing better to do.
   void read_ahead();
 
@@ -46,7 +49,9 @@ class Reads {
  private:
   uint64_t bytes_besides() const;
   uint64_t ahead_bytes() const;
+  void look_for_largest_first(uint64_t batch, uint32_t samples);
   void look_for(BatchPlace place);
+  void count_detour(const BatchWindow::Entry& entry);
   void start_from_source(const BatchWindow::Entry& entry, BatchPlace place);
   void detour_failed(BatchPlace place);
   void look_for_anew(BatchPlace place);
@@ -73,6 +78,7 @@ class Reads {
   bool is_read_later(BatchPlace place);
 
   PolicyParts& parts_;
+  RunTime overtook_{0};  // the last time
 };
 
 }  // namespace foreload

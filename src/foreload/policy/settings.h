@@ -102,6 +102,9 @@ struct PolicyTotals {
   uint64_t hedged_bytes = 0;
   uint64_t off_priority = 0;        // samples read from the source although a copy was there,
   uint64_t off_priority_bytes = 0;  // which would have come later than they were needed
+  // By how much the loop would have waited longer for those copies, as reckoned when the source was
+  // chosen; added up, although several of them may have come at the same time.
+  uint64_t off_priority_microseconds = 0;
   uint64_t left_out = 0;  // samples not kept, or not pushed, because the loop would have waited
   uint64_t late_tier_reads = 0;     // given up
   uint64_t read_ahead = 0;          // samples read into a tier before their batch was open

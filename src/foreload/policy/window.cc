@@ -9,12 +9,14 @@ namespace foreload {
 
 bool BatchWindow::has_room(uint64_t bytes, uint64_t samples, uint64_t others) const {
   if (batches_.empty()) return true;
-  if (open_samples_ + samples > desk_.settings.window_samples) return false;
   const PolicySettings& settings = desk_.settings;
+  if (open_samples_ + samples > settings.window_samples) return false;
   if (open_bytes_ + others + bytes <= settings.window_bytes) return true;
+  if (batches_.size() > 1) return false;
+  // The loop has the first one, or can have it: the next is filled meanwhile.
+  if (settings.objective == Objective::time && delivered() == 1) return true;
   // One is computed while the next is filled: what reads ahead could take is better used for that.
-  return batches_.size() == 1 && others == 0 &&
-         open_bytes_ + bytes <= settings.most_of_two_batches();
+  return others == 0 && open_bytes_ + bytes <= settings.most_of_two_batches();
 }
 
 uint64_t BatchWindow::open(uint64_t epoch, std::span<const uint64_t> samples, uint64_t bytes) {

@@ -33,6 +33,7 @@ class BatchWindow {
     RunTime asked = RunTime::max();  // when a peer was first to be asked for it
     Detour detour = Detour::no;      // never: it has failed
     uint8_t way = UINT8_MAX;         // in whose line it is counted (outlook.h)
+    float won = 0;                   // seconds, by a detour
 
     bool is_detour() const { return detour == Detour::own_copy || detour == Detour::other_copy; }
   };
@@ -40,7 +41,8 @@ class BatchWindow {
   explicit BatchWindow(Desk& desk) : desk_(desk) {}
 
   // Whether another batch may be open, besides so many bytes of other things; one may always, and
-  // two where all of the memory has room for two.
+  // two where all of the memory has room for two. Where time is saved, one may always be filled
+  // beside the one that the loop has.
   bool has_room(uint64_t bytes, uint64_t samples, uint64_t others) const;
   // Its number.
   uint64_t open(uint64_t epoch, std::span<const uint64_t> samples, uint64_t bytes);

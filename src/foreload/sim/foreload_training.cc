@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -35,16 +36,22 @@ Scenario with_a_tier(Scenario scenario) {
   return scenario;
 }
 
-// What a probe would advise: the requests that a device serves best, and twice those that wait for
-// their first byte besides, because they do not come evenly.
-double best_in_flight(const DeviceSettings& device, uint64_t mean_bytes) {
-  const double best = device.curve.best_concurrency();
-  return best + 2 * device.curve.rate(best) * device.latency.mean /
+// What a probe would advise: the requests that a device serves best, and four times those that wait
+// for their first byte besides, because they do not come evenly. Behind links that give less than
+// the device, the fewest that fill those.
+double best_in_flight(const DeviceSettings& device, uint64_t mean_bytes,
+                      double most = std::numeric_limits<double>::infinity()) {
+  double best = device.curve.best_concurrency();
+  while (best > 1 && device.curve.rate(best - 1) >= most) best -= 1;
+  return best + 4 * std::min(most, device.curve.rate(best)) * device.latency.mean /
                     static_cast<double>(std::max<uint64_t>(1, mean_bytes));
 }
 
 Limiter::Settings source_limiter(const ClusterSettings& cluster, uint64_t mean_bytes) {
-  return shared_among(cluster.ranks, best_in_flight(cluster.source, mean_bytes), BestOf::path, {});
+  const double links = cluster.source_link ? *cluster.source_link * cluster.nodes()
+                                           : std::numeric_limits<double>::infinity();
+  return shared_among(cluster.ranks, best_in_flight(cluster.source, mean_bytes, links),
+                      BestOf::path, {});
 }
 
 Limiter::Settings tier_limiter(const ClusterSettings& cluster, uint32_t tier, uint64_t mean_bytes) {
