@@ -445,9 +445,14 @@ def collate_fn_cannot_be_set(make):
     make(Items(2)).collate_fn = list
 
 
-@attributes.differs("`loader.persistent_workers` is always True.")
-def persistent_workers(make):
-    assert make(Items(2)).persistent_workers is True
+@attributes.same(over={"without workers": {}, "left out": {"num_workers": 1}})
+def persistent_workers(make, value):
+    return make(Items(2), **value).persistent_workers
+
+
+@attributes.same()
+def persistent_workers_with_workers(make):
+    return make(Items(2), num_workers=1, persistent_workers=True).persistent_workers
 
 
 @attributes.same("Of classes of its own that are derived from these")

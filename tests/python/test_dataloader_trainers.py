@@ -155,6 +155,42 @@ def test_lightning_predicts_with_a_loader_that_it_makes_again(trainer, model, im
     assert delivered(used) == BATCHES
 
 
+class Numbered:
+    def __len__(self):
+        return COUNT
+
+    def __getitem__(self, index):
+        return torch.zeros(3, SIZE, SIZE), 0, index
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_lightning_predicts_with_a_data_set_that_is_called(trainer, model, workers):
+    """A loader without workers said that they were persistent: it could not be made again."""
+    predicting = trainer()
+    loader = foreload.DataLoader(Numbered(), BATCH, num_workers=workers)
+    found = predicting.predict(model, loader)
+    assert torch.cat(found).tolist() == list(range(COUNT))
+    used = predicting.predict_dataloaders
+    assert type(used) is foreload.DataLoader
+    assert used is not loader
+    assert delivered(used) == BATCHES
+    assert used.persistent_workers is False
+
+
+def test_a_loader_with_a_generator_is_made_again_with_its_seed(trainer, model, images):
+    """It was an error: a seed and a generator exclude each other."""
+    generator = torch.Generator().manual_seed(4)
+    loader = make(images, shuffle=True, seed=None, generator=generator)
+    predicting = trainer()
+    found = torch.cat(predicting.predict(model, loader))
+    assert sorted(found.tolist()) == list(range(COUNT))
+    used = predicting.predict_dataloaders
+    assert used is not loader
+    assert used.seed == loader.seed
+    assert used.generator is generator
+    assert type(loader.state_dict()["seed"]) is int
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_lightning_overfits(trainer, model, images, shuffle):
     """A loader with shuffle is made again without it."""

@@ -38,6 +38,7 @@ from foreload.loader.folder_dataset import FolderDataset
 from foreload.loader.iterator import LoaderIterator
 from foreload.loader.state import Identity, load_state, read_state, save_state, write_state
 from foreload.loader.torch_arguments import (
+    DrawnSeed,
     batch_size_of,
     can_pin,
     check_choices,
@@ -412,7 +413,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             and feed.settle(core, self.num_workers)
         ):
             self._delivery.forget()
-        self._seed_is_fresh = given["generator"] is not None
+        drawn = given["generator"] is not None
+        self._seed_is_fresh = drawn and not isinstance(given["seed"], DrawnSeed)
         self._stream_length: int | None = None  # as the loop was told
         self._latest: Run | None = None  # the iteration that was started last
         self._prepared: Prepared | None = None  # by Accelerate
@@ -477,8 +479,11 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
             )
         usual = default_convert if self._single else default_collate
         given["collate_fn"] = given["collate_fn"] or usual
-        given["persistent_workers"] = True
+        if not self._samples.makes_itself:  # threads live as long as the loader
+            given["persistent_workers"] = True
         self.__dict__.update(given)
+        if self.generator is not None:
+            self.seed = DrawnSeed(self.seed)
         self._iterator = None  # as torch's loader has it
         self._initialized = True
 
@@ -580,7 +585,8 @@ class DataLoader(LoaderBase):  # type: ignore[misc]
         seeded = self._uses_seed or order.kind != "sequential"
         fingerprint = self._check_usable().fingerprint
         counted = kind != "sampler" and not self._samples.stream
-        return Identity(fingerprint, order.samples, kind, self.seed if seeded else None, counted)
+        seed = int(self.seed) if seeded else None  # no class of foreload's in a checkpoint
+        return Identity(fingerprint, order.samples, kind, seed, counted)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration is that was started last: a small dict for a checkpoint. It is the

@@ -151,10 +151,15 @@ def check_workers(samples: Samples, workers: int, given: Mapping[str, Any]) -> N
             raise ValueError(f"{argument} is for worker processes: give num_workers from 1 on")
 
 
+class DrawnSeed(int):
+    """One that a loader has drawn from its generator. A loader that is made again from arguments
+    of another one gets both."""
+
+
 def seed_of(seed: SupportsIndex | None, generator: Any) -> int:
     """The seed given; or one drawn from a torch generator, as torch's DataLoader draws one for its
     workers."""
-    if generator is None:
+    if generator is None or isinstance(seed, DrawnSeed):
         return seed_word(seed or 0)
     if seed is not None:
         raise ValueError("seed= and generator= exclude each other: give one of them")
