@@ -16,6 +16,7 @@ from slow_disk import SlowDisk
 RATES = (40, 80, 160)  # MB/s, of the source and of the disk
 EPOCHS = 4
 STAGING = 32 << 20
+STEP_MS = 4  # a batch: a loop that computes nothing at all reads nothing twice
 
 
 def later_seconds(run: Json) -> float:
@@ -37,8 +38,8 @@ def shares(source: int, disk: int) -> list[float]:
 def mix(bench: Bench) -> Report:
     report = Report(
         "mix",
-        f"A loop that computes nothing; source and disk of so many MB/s, epochs 2 to {EPOCHS}. A "
-        "fixed share is a disk cache that has room for just that, with objective=traffic; the best "
+        f"A loop that computes {STEP_MS} ms a batch; source and disk of so many MB/s, epochs 2 to "
+        f"{EPOCHS}. A fixed share is a disk cache that has room for just that, with objective=traffic; the best "
         "of them is compared with a cache that has room for everything, with objective=time. "
         "Ratio: the time of the best fixed share over foreload's.",
         [
@@ -61,6 +62,7 @@ def mix(bench: Bench) -> Report:
                             epochs=EPOCHS,
                             disk=(cache, int(share * data.bytes)) if share else None,
                             digest=False,
+                            step_ms=STEP_MS,
                             more=more,
                             wrap=slow_disk.command,
                         )

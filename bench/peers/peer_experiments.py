@@ -267,7 +267,7 @@ def mix(bench: Bench) -> Report:
     report = Report(
         "mix",
         f"{ranks} ranks, each a node with {megabits} Mbit/s, caches of 100 %, a loop that computes "
-        f"nothing; epochs 2 to {EPOCHS}. `even`: what a job would take that asked peers and source "
+        f"2 ms a batch; epochs 2 to {EPOCHS}. `even`: what a job would take that asked peers and source "
         "for just as much as both give in the same time, from the two runs that ask only one of "
         "them. Ratio: that over the time with objective=time. Then medians of the runs in seconds, "
         "and the best of caches of 25, 50 and 75 %, with objective=traffic.",
@@ -290,12 +290,9 @@ def mix(bench: Bench) -> Report:
                         *((f"{cache}", cache, "traffic") for cache in (0.0, 0.25, 0.5, 0.75, 1.02)),
                     )[:: 1 if turn % 2 else -1]:
                         memory = int(kept * data.bytes) // ranks
-                        given = options(
-                            EPOCHS, memory, "--objective", objective, staging=DEEP_STAGING
-                        )
-                        result = bench.cluster.read(
-                            slow.path, ranks, [*given, "--profile", "none"], network
-                        )
+                        more = ["--objective", objective, "--profile", "none", "--step-ms", "2"]
+                        given = options(EPOCHS, memory, *more, staging=DEEP_STAGING)
+                        result = bench.cluster.read(slow.path, ranks, given, network)
                         runs.setdefault(name, []).append(result)
             seconds = {
                 name: statistics.median(sum(_job_seconds(result)[1:]) for result in results)
