@@ -39,9 +39,9 @@ def mix(bench: Bench) -> Report:
     report = Report(
         "mix",
         f"A loop that computes {STEP_MS} ms a batch; source and disk of so many MB/s, epochs 2 to "
-        f"{EPOCHS}. A fixed share is a disk cache that has room for just that, with objective=traffic; the best "
-        "of them is compared with a cache that has room for everything, with objective=time. "
-        "Ratio: the time of the best fixed share over foreload's.",
+        f"{EPOCHS}. A fixed share is a disk cache that has room for just that, with "
+        "objective=traffic; the best of them is compared with a cache that has room for "
+        "everything, with objective=time. Ratio: the time of the best fixed share over foreload's.",
         [
             *("source, disk", "best fixed over chosen", "chosen s", "best fixed s", "its share"),
             *("share chosen", "all from disk s", "all from source s"),
