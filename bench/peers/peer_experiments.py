@@ -268,9 +268,9 @@ def mix(bench: Bench) -> Report:
         "mix",
         f"{ranks} ranks, each a node with {megabits} Mbit/s, caches of 100 %, a loop that computes "
         f"2 ms a batch; epochs 2 to {EPOCHS}. `even`: what a job would take that asked peers and "
-        "source for just as much as both give in the same time, from the two runs that ask only one "
-        "of them. Ratio: that over the time with objective=time. Then medians of the runs in seconds, "
-        "and the best of caches of 25, 50 and 75 %, with objective=traffic.",
+        "source for just as much as both give in the same time, from the two runs that ask only "
+        "one of them. Ratio: that over the time with objective=time. Then medians of the runs in "
+        "seconds, and the best of caches of 25, 50 and 75 %, with objective=traffic.",
         [
             *("source MB/s, share of a rank over its link", "even over chosen", "chosen", "even"),
             *("peers only", "source only", "best smaller cache"),
