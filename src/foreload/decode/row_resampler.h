@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "foreload/decode/pixel_kernels.h"
+#include "foreload/decode/pixels.h"
 #include "foreload/decode/resample_weights.h"
 
 namespace foreload {
