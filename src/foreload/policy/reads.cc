@@ -11,6 +11,26 @@
 #include <vector>
 
 namespace foreload {
+namespace {
+
+// The places of a batch: a large sample that begins last is what the batch waits for.
+std::vector<uint32_t> largest_first(uint64_t batch, uint32_t samples, PolicyParts& parts) {
+  std::vector<uint32_t> places(samples);
+  std::iota(places.begin(), places.end(), 0);
+  std::ranges::stable_sort(places, std::greater<>(), [&](uint32_t i) {
+    return parts.desk.source_bytes(parts.window.at({batch, i}).sample);
+  });
+  return places;
+}
+
+void count_detour(const BatchWindow::Entry& entry, Desk& desk) {
+  ++desk.totals.off_priority;
+  desk.totals.off_priority_bytes += desk.source_bytes(entry.sample);
+  desk.totals.off_priority_microseconds += static_cast<uint64_t>(1e6f * entry.won);
+}
+
+}  // namespace
+
 void Reads::open_batches() {
   while (const ReadingList::Batch* next = parts_.list.next()) {
     const auto samples = static_cast<uint32_t>(next->samples.size());
@@ -19,20 +39,10 @@ void Reads::open_batches() {
     parts_.list.open(number);
     if (parts_.desk.settings.objective == Objective::time &&
         !parts_.desk.plan->sizes().each().empty())
-      look_for_largest_first(number, samples);
+      for (const uint32_t i : largest_first(number, samples, parts_)) look_for({number, i});
     else
       for (uint32_t i = 0; i < samples; ++i) look_for({number, i});
   }
-}
-
-// A large sample that begins last is what the batch waits for.
-void Reads::look_for_largest_first(uint64_t batch, uint32_t samples) {
-  std::vector<uint32_t> order(samples);
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater<>(), [&](uint32_t i) {
-    return parts_.desk.source_bytes(parts_.window.at({batch, i}).sample);
-  });
-  for (const uint32_t i : order) look_for({batch, i});
 }
 
 // What waits to be written to a disk, or for a peer, takes memory too, also after its batch is
@@ -161,15 +171,8 @@ void Reads::start() {
   for (auto rank = peers.begin(); rank != peers.end();) start_all(peer_origin(*rank++));
 }
 
-void Reads::count_detour(const BatchWindow::Entry& entry) {
-  PolicyTotals& totals = parts_.desk.totals;
-  ++totals.off_priority;
-  totals.off_priority_bytes += parts_.desk.source_bytes(entry.sample);
-  totals.off_priority_microseconds += static_cast<uint64_t>(1e6f * entry.won);
-}
-
 void Reads::start_from_source(const BatchWindow::Entry& entry, BatchPlace place) {
-  if (entry.is_detour()) count_detour(entry);
+  if (entry.is_detour()) count_detour(entry, parts_.desk);
   parts_.flights.start(kSource, entry.sample, place, parts_.paths.wanted(kSource));
 }
 

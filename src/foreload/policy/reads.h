@@ -49,9 +49,7 @@ class Reads {
  private:
   uint64_t bytes_besides() const;
   uint64_t ahead_bytes() const;
-  void look_for_largest_first(uint64_t batch, uint32_t samples);
   void look_for(BatchPlace place);
-  void count_detour(const BatchWindow::Entry& entry);
   void start_from_source(const BatchWindow::Entry& entry, BatchPlace place);
   void detour_failed(BatchPlace place);
   void look_for_anew(BatchPlace place);
