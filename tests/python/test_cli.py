@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from folders import remove_unseen
-from programs import JOB, refused
+from program_answers import JOB, refused
 
 import foreload
 

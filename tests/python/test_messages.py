@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from programs import refused
+from program_answers import refused
 
 import foreload
 from foreload import transforms

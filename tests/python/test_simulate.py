@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import refused
+from program_answers import refused
 
 from foreload.reports.simulation_pictures import POLICY_COLOURS, draw_simulation
 
