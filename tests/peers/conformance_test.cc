@@ -40,5 +40,27 @@ INSTANTIATE_TEST_SUITE_P(Foreign, TransportConformance, testing::Values(kForeign
                          [](const auto& kind) { return kind.param.name; });
 #endif
 
+// A goodbye was given up where UCX's thread was taking messages in at that moment, and the rank
+// looked lost. MPI tells in its own way who left.
+TEST(Goodbye, ArrivesWhileTheOtherRankSends) {
+  const RankBody body = [](RankAtWork& me) {
+    me.send(1 - me.rank, "hello");
+    ASSERT_TRUE(me.wait_for_arrivals(1));
+    ASSERT_TRUE(me.wait_for_all_sent());
+    me.meet();
+    if (me.rank == 0) {
+      ASSERT_TRUE(me.wait_for_arrivals(100));
+      me.send(1, "goodbye");
+      return me.end();
+    }
+    for (int i = 0; i < 1000; ++i) me.send(0, "busy", payload_bytes(1, 5'000));
+    ASSERT_TRUE(me.wait_for_arrivals(2));
+    EXPECT_EQ(me.arrivals().back().header, "goodbye");
+    me.transport().drop(0);
+    ASSERT_TRUE(me.wait_for_all_sent());
+  };
+  for (int turn = 0; turn < 5; ++turn) loaded_kind("Ucx", "ucx").run(2, nullptr, body);
+}
+
 }  // namespace
 }  // namespace foreload
