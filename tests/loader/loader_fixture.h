@@ -57,6 +57,7 @@ class LoaderTest : public testing::Test {
     settings.epochs = epochs;
     settings.batching.batch_size = 8;
     settings.staging = 1 << 20;
+    settings.objective = Objective::traffic;  // what is read from the source is counted
     return settings;
   }
   uint64_t total() const {

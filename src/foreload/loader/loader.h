@@ -104,7 +104,7 @@ struct LoaderSettings {
   std::optional<std::filesystem::path> profile;
 
   // What reading is to save: the loop's time, or reads of the source that a copy makes needless.
-  Objective objective = Objective::traffic;
+  Objective objective = Objective::time;
   bool skip_bad_samples = false;
   unsigned tries = 3;
   std::chrono::milliseconds read_deadline{30'000};

@@ -93,7 +93,7 @@ struct TrainingSettings {
   double jitter = 0;            // standard deviation of a batch's compute time, as a share
   double straggler_share = 0;   // of all ranks, slower than the others
   double straggler_factor = 1;  // times as long
-  Objective objective = Objective::traffic;  // as loaders have it; foreload only
+  Objective objective = Objective::time;  // as loaders have it; foreload only
 };
 
 struct Sweep {
